@@ -212,7 +212,12 @@ def _right_for(question: Question, student: Student, doubles: Doubles) -> Number
 def _parameters(question: Question, function: str) -> list[str]:
     """What the known answers call the parameters of `function`."""
     known = (w.functions[function] for w in question.wrong_answers if function in w.functions)
-    return next((list(inspect.signature(answer).parameters) for answer in known), [])
+    each = (inspect.signature(answer).parameters.values() for answer in known)
+    return [p.name for p in next(each, ()) if p.kind not in _SEVERAL]
+
+
+_SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+"""Kinds of a parameter whose name is none of an argument's."""
 
 
 def _parameter(question: Question, function: str, place: int | str) -> Any:

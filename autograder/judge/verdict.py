@@ -136,9 +136,9 @@ class Verdict:
         return say("score", points=self.points, n=self.max_points)
 
     @property
-    def as_if(self) -> Said:
-        """The sentence of the known mistake that answers alike; "" where there is none. That is all
-        that its name says: how the code came to it can be another way."""
+    def likely(self) -> Said:
+        """The sentence of the known mistake that answers alike; "" where there is none. That it
+        answers alike is all that is known: how the code came to it can be another way."""
         return self.sentence if self.misconception else ""
 
     @property
@@ -155,7 +155,7 @@ class Verdict:
         else:
             lines = [*_wrapped(left, "", "  "), *_wrapped(self.place, "  ", "  ")]
         if self.cause is not Cause.PASSED:
-            lines += self._reasons() + _row("as_if", self.as_if)
+            lines += self._reasons() + _row("why", self.likely)
             lines += _wrapped(self.explanation, "  ", "  ")
             lines += self._next() if self.next_step else []
         return "\n".join(lines + _row("cost", self.cost))

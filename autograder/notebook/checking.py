@@ -209,8 +209,8 @@ def _html(verdict: Verdict) -> str:
     difference = {name: getattr(verdict, name) for name in ("asked", "expected", "got", "where")}
     why = verdict.explanation
     said = f'<p class="ol-say">{prose(why)}</p>' if why else ""
-    named = _step("as_if", f'<span class="ol-say">{prose(content(verdict.as_if))}</span>')
-    return head + rows(difference.items()) + named * bool(verdict.as_if) + said + _next(verdict)
+    likely = _step("why", f'<span class="ol-say">{prose(content(verdict.likely))}</span>')
+    return head + rows(difference.items()) + likely * bool(verdict.likely) + said + _next(verdict)
 
 
 def _next(verdict: Verdict) -> str:

@@ -22,9 +22,9 @@ head = onelayer.head()  # nn.Linear(64, 600): weight (600, 64), bias (600,)
 # %% [markdown] id="how-a-lab-works"
 # ## How a lab works
 # Each question has a cell to fill in and a check below it. The check calls your function with fresh
-# inputs and shows what it asked, what it expected and what came. It knows the usual mistakes:
-# *as if* says that your answers are those of code which makes this one. `progress()`, at the end,
-# says where you are. None of it costs points, and nothing leaves your machine.
+# inputs and shows what it asked, what it expected and what came. Behind
+# *why?* stands a usual mistake whose answers are the same as yours. `progress()`, at the end, says
+# where you are. None of it costs points, and nothing leaves your machine.
 #
 # `hint("name")` gives a nudge. Run it again for the idea, and once more for the line:
 

@@ -795,8 +795,10 @@ def column_sums(z_ptr, sum_ptr, N, V, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 # - A loop keeps what the turns before have found.
 # - Where programs meet in one element, they add atomically.
 #
-# The texts are laid out as these five are, and no store lacks a mask that it needs. Some lines may
-# change places, and a comment may stand between them. Stuck? `hint("broken_kernel")`
+# The texts are laid out as these five are. A load and a store may share a mask by its name: if that
+# lacks an index, it is the line that makes the mask which is wrong. No other store lacks a mask that
+# it needs. Some lines may change places, and a comment may stand between them. Stuck?
+# `hint("broken_kernel")`
 
 
 # %% id="broken_kernel" role="solution"

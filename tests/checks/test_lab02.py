@@ -11,6 +11,7 @@ import torch
 
 from autograder.checks import find
 from autograder.checks.lab02_dispatcher import lab
+from autograder.checks.lab02_dispatcher.observed_step import MADE_A_COPY
 from autograder.judge import Cause, LocalStudent, State, Verdict, ask
 
 PAGE = Path(__file__).parents[2] / "solutions" / "02_dispatcher" / "02_dispatcher.py"
@@ -121,3 +122,12 @@ def test_a_stub_is_not_answered_rather_than_wrong() -> None:
         raise NotImplementedError("Lab 2.2: first_key, about 3 lines")
 
     assert asked("first_key", first_key).cause is Cause.BLANK
+
+
+@pytest.mark.parametrize("copied", ["float", "contiguous"])
+def test_a_step_that_went_into_a_copy_for_some_tensors_alone_is_told_so(copied: str) -> None:
+    step = (
+        "func(*args, **(kwargs or {}))",
+        f"func(*(t.{copied}() for t in args), **(kwargs or {{}}))",
+    )
+    assert solved("observed_step", step).sentence == MADE_A_COPY

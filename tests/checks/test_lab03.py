@@ -14,6 +14,7 @@ from torch import Tensor
 
 from autograder.checks import find
 from autograder.checks.lab03_autograd import lab
+from autograder.checks.lab03_autograd.cross_entropy_backward import OVERFLOW, UNDERFLOW
 from autograder.checks.lab03_autograd.edit_outcome import VIEWED
 from autograder.checks.lab03_autograd.numeric_gradient import LOST
 from autograder.checks.lab03_autograd.torchs_engine import settled, torchs_run
@@ -195,6 +196,17 @@ def test_a_view_that_cannot_be_made_is_not_taken_for_backwards_refusal() -> None
 
     for answer in (flattened, flattened_in_its_try):
         assert asked("edit_outcome", answer).sentence == VIEWED
+
+
+@pytest.mark.parametrize(("shift", "cause"), [(0.0, OVERFLOW), (1.0, UNDERFLOW)])
+def test_nan_of_an_overflow_is_not_that_of_rows_without_a_number(shift: float, cause: str) -> None:
+    def cross_entropy_backward(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+        e = (z - shift * z.max()).exp()
+        kept = target != -100
+        dz = (e / e.sum(1, keepdim=True) - F.one_hot(target * kept, z.shape[1])) * kept[:, None]
+        return (dz * dloss / kept.sum()).float()  # always float32: no known answer does that too
+
+    assert asked("cross_entropy_backward", cross_entropy_backward).sentence == cause
 
 
 def test_a_list_that_lives_on_from_call_to_call_is_told_so() -> None:

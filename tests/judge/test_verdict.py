@@ -118,7 +118,7 @@ def test_a_wrong_answer_is_told_row_by_row() -> None:
         '  next      Look.      hint("is_contiguous")',
     ]
     known = lines_of(misconception="no_offset", sentence="No offset.", remarks=("Asked again.",))
-    assert known == ["  as if     No offset.", "  Asked again."]
+    assert known == ["  why?      No offset.", "  Asked again."]
     assert lines_of(expected="a\nb", got="c") == [
         "  expected  a", "            b", "  got       c",
     ]  # fmt: skip

@@ -131,7 +131,7 @@ def test_a_known_mistake_is_shown_as_the_style_guide_draws_it() -> None:
             head + place.rjust(100 - len(head)),
             "  asked     x (7, 64), dy (7, 600)",
             "  expected  (600, 64) float32        got  (64, 600) float32",
-            "  as if     This is dW transposed: nn.Linear keeps it as (out, in).",
+            "  why?      This is dW transposed: nn.Linear keeps it as (out, in).",
             f"  next      {NUDGE}",
             '            hint("weight_gradient")',
         ]

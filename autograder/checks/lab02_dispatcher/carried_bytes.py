@@ -212,6 +212,29 @@ def _(x: torch.Tensor, steps: list[Step]) -> Carried:
     return value, sum(charges)
 
 
+class _BySchema(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Charges where the schema says nothing of shared memory."""
+
+    nbytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if all(each.alias_info is None for each in func._schema.returns):
+            self.nbytes += result.untyped_storage().nbytes()
+        return result
+
+
+@carried_bytes.wrong(
+    "schema_asked",
+    "`reshape` of a transposed tensor ends with `_unsafe_view`. Its schema has no alias set, yet "
+    "its result has its argument's storage: compare storages, not schemas.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    with _BySchema() as ledger:  # type: ignore[no-untyped-call]
+        value = _apply(x, steps)
+    return value, ledger.nbytes
+
+
 class _Deaf(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Passes no keywords on."""
 

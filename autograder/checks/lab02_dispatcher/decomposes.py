@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal, within
 
 from . import lab
@@ -40,6 +41,10 @@ KNOWN = (
 )
 """Asked every time, because each tells some of the wrong answers apart. The others are drawn from
 all those of this torch that `_called` can call: some six hundred."""
+_RAISED = {
+    "RuntimeError: operator aten::": "You asked for another operator than the one that `op` names. "
+    "Each overload has registrations of its own.",
+}
 _NOISY = ("sparse", "fbgemm", "quantize", "stft", "qr", "cross", "norm", "meshgrid", "lu_solve")
 _GIVEN: dict[str, Any] = {
     "int": 1,
@@ -70,10 +75,11 @@ def decomposes(student: Student, draw: Draw) -> None:
     op, such as "aten::softmax.int" -> bool.
     """
     cases = [(op,) for op in _asked(draw)]
-    for (op,), got in zip(cases, student.each("decomposes", cases), strict=True):
-        with within(op):
-            right = not _is_seen(op)
-            expect_equal(got, right, why=_why(op, right) if type(got) is bool else _kind(got))
+    with explaining(_RAISED):
+        for (op,), got in zip(cases, student.each("decomposes", cases), strict=True):
+            with within(op):
+                right = not _is_seen(op)
+                expect_equal(got, right, why=_why(op, right) if type(got) is bool else _kind(got))
 
 
 def _why(op: str, in_parts: bool) -> str:
@@ -206,6 +212,12 @@ def _(op: str) -> bool:
     return bool(first.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd))
 
 
+decomposes.wrong(
+    "nested_tensors_too",
+    "`aten::zeros_like` is registered as CompositeImplicitAutogradNestedTensor. That is another "
+    "key, though its name begins the same: a mode sees the operator whole.",
+    decomposes=lambda op: _registered(op, IMPLICIT) or _registered(op, IMPLICIT + "NestedTensor"),
+)
 decomposes.wrong(
     "turned_round",
     "The answers are turned round: with the implicit registration an operator goes in parts.",

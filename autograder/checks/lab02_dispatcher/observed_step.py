@@ -20,6 +20,11 @@ _RAISED = {
     "on what came, `*args` and `**kwargs`, whatever it is.",
     "RecursionError": CAME_BACK,
 }
+MADE_A_COPY = (
+    "This w did not move, and others did. `.float()` makes a copy of float64, and `.contiguous()` "
+    "one of a transposed tensor. What func writes into a copy is lost: hand on the very tensors "
+    "that came."
+)
 _SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (2, 1, 3)]
 
 
@@ -73,6 +78,8 @@ def _because(got: Any, before: torch.Tensor, g: torch.Tensor, lr: float) -> str:
     if not isinstance(got, torch.Tensor) or (got.shape, got.dtype) != (g.shape, g.dtype):
         return ""
     moved = got.detach() - before
+    if not moved.any() and (before.dtype is torch.float64 or not before.is_contiguous()):
+        return MADE_A_COPY
     alpha = float((moved * g).sum() / g.square().sum())
     if not torch.allclose(moved, alpha * g, atol=1e-5):
         return "w did not move along g: the step is w + alpha * g."

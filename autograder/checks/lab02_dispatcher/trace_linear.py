@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_equal, some
+from autograder.judge import Draw, Student, expect_equal, some, within
 
 from . import lab
 from .keys import Names
@@ -58,7 +58,13 @@ def trace_linear(student: Student, draw: Draw) -> None:
         names = got if isinstance(got, (list, tuple)) else [got]
         want = [n for n in _dispatched(x, w, b) if n not in _DIFFER]
         mine = [n for n in names if n not in _DIFFER]
-        expect_equal(mine, want, why=_other_line(mine, want))
+        learning = [name for name, t in zip("xwb", (x, w, b), strict=True) if _learns(t)]
+        with within(f"requires_grad of ({', '.join(learning)}),"):
+            expect_equal(mine, want, why=_other_line(mine, want))
+
+
+def _learns(t: torch.Tensor | None) -> bool:
+    return t is not None and t.requires_grad
 
 
 def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]]:
@@ -214,11 +220,22 @@ def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
     return _recorded(run, x, w, b)
 
 
-@trace_linear.wrong(
-    "as_a_product",
+AS_A_PRODUCT = (
     "`x @ w.T + b` is another line: it dispatches a product and an addition. F.linear makes one "
-    "addmm of them where it can.",
+    "addmm of them where it can."
 )
+
+
+@trace_linear.wrong("as_a_product_with_t", AS_A_PRODUCT)
+def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
+    def run(x: Any, w: Any, b: Any) -> None:
+        z = x @ w.t()
+        (z if b is None else z + b).sum().backward()
+
+    return _recorded(run, x, w, b)
+
+
+@trace_linear.wrong("as_a_product", AS_A_PRODUCT)
 def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
     def run(x: Any, w: Any, b: Any) -> None:
         z = x @ w.T
@@ -251,6 +268,17 @@ trace_linear.wrong(
     "is.",
     trace_linear=lambda x, w, b: _recorded(
         lambda x, w, b: _linear(x.reshape(-1, 64), w, b).sum().backward(), x, w, b
+    ),
+)
+trace_linear.wrong(
+    "flattened_to_two",
+    "x came to F.linear with two dimensions. Where it has more, F.linear gives them to the result "
+    "too: by a view in the forward, and one in the backward.",
+    trace_linear=lambda x, w, b: _recorded(
+        lambda x, w, b: _linear(x if x.dim() == 2 else x.reshape(-1, 64), w, b).sum().backward(),
+        x,
+        w,
+        b,
     ),
 )
 trace_linear.wrong(

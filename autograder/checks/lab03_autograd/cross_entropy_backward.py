@@ -18,6 +18,10 @@ OVERFLOW = (
     "There is nan in it. exp of a large logit is inf, and inf / inf is nan: take the row's maximum "
     "away first, or let torch.softmax do it."
 )
+UNDERFLOW = (
+    "Whole rows are nan, and no logit was too large: every exp in them is 0, and 0 / 0 is nan. "
+    "Take the row's own maximum away first, or let torch.softmax do it."
+)
 NOTHING_ARRIVES = (
     "The gradient that arrives is 0.0, so all of dz is 0. 0.0 is false in Python, and a gradient "
     "like any other."
@@ -77,11 +81,21 @@ def _expect_gradient(student: Student, z: Tensor, target: Tensor, dloss: float) 
     got = student.call("cross_entropy_backward", z, target, dloss)
     # exp overflows float32 from about 88 on; below that a nan has another cause.
     if isinstance(got, Tensor) and bool(got.isnan().any()) and float(z.max()) > 88:
-        raise Wrong(expected="numbers", got="nan", where="in dz", why=OVERFLOW)
+        raise Wrong(expected="numbers", got="nan", where="in dz", why=_of_nan(got, z))
     # Room for z - logsumexp(z) in float32, where logits of some hundreds keep five digits.
     want = _torchs_cross_entropy(z, target, dloss)
     with saying(_sum_of_a_row(got, want) if dloss else NOTHING_ARRIVES):
         expect_close(got, want, tolerance=1e-4)
+
+
+def _of_nan(got: Tensor, z: Tensor) -> str:
+    """What overflows is nan at the largest logit; a row of 0 / 0 is nan all along."""
+    nan = got.detach().isnan()
+    if nan.shape != z.shape:
+        return ""
+    if bool(nan.flatten()[int(z.argmax())]):
+        return OVERFLOW
+    return UNDERFLOW if nan.any(dim=1).equal(nan.all(dim=1)) else ""
 
 
 def _sum_of_a_row(got: Any, want: Tensor) -> str:
@@ -262,6 +276,16 @@ def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
 )
 def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
     return _torchs_cross_entropy(z, torch.where(target > 0, target, -100), dloss)
+
+
+@cross_entropy_backward.wrong(
+    "first_word_not_in_the_mean",
+    "Rows whose target is word 0 have a gradient, which is right, but they were not counted in the "
+    "mean. Word 0 is a word like the others: only -100 marks a row that does not count.",
+)
+def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    counts, counted = (target >= 0).sum(), (target > 0).sum().clamp(min=1)
+    return _torchs_cross_entropy(z, target, dloss) * counts / counted
 
 
 @cross_entropy_backward.wrong(

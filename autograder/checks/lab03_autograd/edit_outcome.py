@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from autograder.checks.explaining import explaining, saying
-from autograder.judge import Draw, Student, expect_equal
+from autograder.judge import Draw, Student, expect_equal, within
 
 from . import lab
 from .edits import WAYS, Edited, edit, gradients, saves, torchs_outcome
@@ -24,7 +24,7 @@ UNCOUNTED = (
 )
 VIEWED = (
     "It was not backward that refused: view(-1) cannot flatten a transposed tensor. Any view of "
-    "the tensor will do, target[:] for one."
+    "the tensor will do, target[...] for one."
 )
 BINARY = ("mul", "div", "add", "sub", "matmul")
 UNARY = ("exp", "sin", "tanh", "sigmoid", "log", "square", "neg")
@@ -89,12 +89,19 @@ def edit_outcome(student: Student, draw: Draw) -> None:
             refused_itself = (
                 case[3] == "view" and not case[1][0].is_contiguous() and got == "raises"
             )
-            with saying(VIEWED if refused_itself else _why(case[0], got, want)):
+            why = VIEWED if refused_itself else _why(case[0], got, want)
+            with saying(why), within(_who_learns(case[1])):
                 expect_equal(got, want)
 
 
 def _leaf(numbers: list[float]) -> Tensor:
     return torch.tensor(numbers, requires_grad=True)
+
+
+def _who_learns(inputs: list[Tensor]) -> str:
+    """Said where it is one of two: what is saved hangs on it, and their shapes do not tell."""
+    learning = [k for k, t in enumerate(inputs) if t.requires_grad]
+    return "" if len(learning) == len(inputs) else f"only inputs[{learning[0]}] requires a gradient"
 
 
 def _why(op: str, got: Any, want: str) -> str:

@@ -126,7 +126,7 @@ embedding_backward.wrong(
 
 @embedding_backward.wrong(
     "table_ends_at_the_last_word",
-    "The table is only as long as its largest word here. It has `rows` rows; those that nobody "
+    "The table ends with the largest word that occurs. It has `rows` rows, and those that nobody "
     "read have a gradient of 0.",
 )
 def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:

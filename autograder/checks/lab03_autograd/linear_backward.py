@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -21,6 +23,10 @@ _ALONE = {
     "db": "dx and dw are right, db is not. b[o] was added in each row, so db[o] adds up dy[n, o] "
     "over n, and nothing else.",
 }
+TURNED = (
+    "dx multiplies by w.T. The forward already did: y = x @ w.T + b. Going back the transpose goes "
+    "away."
+)
 NO_ROW = (
     "x has no row here, and dw and db are there all the same: tensors of their shapes, all 0. "
     "Python's `sum` of no tensors is the number 0."
@@ -50,11 +56,20 @@ def linear_backward(student: Student, draw: Draw) -> None:
     for n, v, d in [(3, 4, 4), (5, 4, 4), (4, 4, 4), *drawn, *single]:
         dy, x, w = draw.tensor(n, v), draw.tensor(n, d, layout=draw.layout()), draw.tensor(v, d)
         got = student.call("linear_backward", dy, x, w)
-        with saying("" if n else NO_ROW):
+        with saying(_of_dx(got, dy, w) if n else NO_ROW):
             expect_each(got, _torchs_linear(dy, x, w), "dx dw db", alone=_ALONE)
     wide = [draw.tensor(*shape, dtype=torch.float64) for shape in ((5, 3), (5, 2), (3, 2))]
     got = student.call("linear_backward", *wide)
     expect_each(got, _torchs_linear(*wide), "dx dw db", tolerance=1e-12, alone=_ALONE)
+
+
+def _of_dx(got: Any, dy: Tensor, w: Tensor) -> str:
+    """A sentence where dx is the product with the transpose, whatever else is wrong."""
+    dx = got[0] if isinstance(got, (list, tuple)) and got else None
+    if not isinstance(dx, Tensor) or (dx.dtype, dx.shape) != (dy.dtype, dy.shape):
+        return ""
+    turned = len(w) == w.shape[1] and dx.allclose(dy @ w.T) and not dx.allclose(dy @ w)
+    return TURNED if turned else ""
 
 
 def _torchs_linear(dy: Tensor, x: Tensor, w: Tensor) -> Triple:
@@ -70,8 +85,7 @@ linear_backward.wrong(
 )
 linear_backward.wrong(
     "weight_transposed_in_dx",
-    "dx multiplies by w.T. The forward already did: y = x @ w.T + b. Going back the transpose goes "
-    "away.",
+    TURNED,
     linear_backward=lambda dy, x, w: (dy @ w.T, dy.T @ x, dy.sum(0)),
 )
 linear_backward.wrong(

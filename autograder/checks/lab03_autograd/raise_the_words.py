@@ -53,13 +53,14 @@ def raise_the_words(student: Student, draw: Draw) -> None:
     w (600, 64), b (600,), x (N, 64), target (N,), lr -> (w, b) after the step, as new tensors.
     """
     head = onelayer.head()
-    b = head.bias.detach()
+    weight, bias = head.weight.detach(), head.bias.detach()
     drawn = [(draw.choice(PROMPTS), draw.choice((0.002, 0.005, 0.02))) for _ in draw.cases(2)]
     asked = [(1, PROMPTS[0], 0.01), (1, PROMPTS[1], 1.0), *((1, *each) for each in drawn)]
     asked += [(LOUD, PROMPTS[2], 0.01), (1, PROMPTS[0], 0.0)]
-    cases = [(scale, onelayer.hidden(text), lr) for scale, text, lr in asked]
-    for scale, x, lr in [*cases, (1, onelayer.hidden(PROMPTS[1])[-1:], 1.0)]:  # a word alone
-        w = scale * head.weight.detach()
+    cases = [(scale * weight, bias, onelayer.hidden(text), lr) for scale, text, lr in asked]
+    cases.insert(-2, _far_apart(weight, bias))
+    cases.append((weight, bias, onelayer.hidden(PROMPTS[1])[-1:], 1.0))  # a word alone
+    for w, b, x, lr in cases:
         target = draw.integers(len(x), low=0, high=599)
         target[-1] = target[0]  # a word that is asked for twice
         got = student.call("raise_the_words", w, b, x, target, lr)
@@ -68,6 +69,14 @@ def raise_the_words(student: Student, draw: Draw) -> None:
             expect_each(got, want, "w b", alone=_ALONE)
         if any(same_memory(mine, given) for mine in got for given in (w, b)):
             raise Wrong(expected="new tensors", got="those that came in")
+
+
+def _far_apart(w: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor, float]:
+    """Two rows of logits of which no exp overflows, and the second lies so far below the first
+    that one maximum is not good for both: the first column of w shifts them."""
+    w, x = w.clone(), onelayer.hidden(PROMPTS[1])[-2:].clone()
+    w[:, 0], x[:, 0] = 1.0, torch.tensor([60.0, -60.0])
+    return w, b, x, 0.001
 
 
 def _what_moved(got: Any, want: Pair, before: Pair, target: Tensor) -> str:
@@ -216,14 +225,25 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
     raise NameError("name 'linear_backward' is not defined")
 
 
-@raise_the_words.wrong(
-    "overflow",
+OVERFLOW = (
     "exp of a large logit is inf, and inf / inf is nan: take the row's maximum away first, or let "
-    "torch.softmax do it. Logits of some hundreds are no rarity.",
+    "torch.softmax do it. Logits of some hundreds are no rarity."
 )
+
+
+@raise_the_words.wrong("overflow", OVERFLOW)
 def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
     p = F.linear(x, w, b).exp()
     dz = (p / p.sum(dim=1, keepdim=True) - F.one_hot(target, len(b))) / len(x)
+    return w - lr * dz.T @ x, b - lr * dz.sum(dim=0)
+
+
+@raise_the_words.wrong("overflow_through_autograd", OVERFLOW)
+def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
+    z = F.linear(x, w, b).requires_grad_()
+    e = z.exp()
+    loss = -(e / e.sum(dim=1, keepdim=True))[range(len(x)), target].log().mean()
+    (dz,) = torch.autograd.grad(loss, z)
     return w - lr * dz.T @ x, b - lr * dz.sum(dim=0)
 
 

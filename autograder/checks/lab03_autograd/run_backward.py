@@ -154,6 +154,16 @@ run_backward.wrong(
     run_backward=lambda nodes, root, grad: engine(nodes, root, grad, last_arrival=True),
 )
 run_backward.wrong(
+    "last_entry_alone_sends",
+    "Of several entries of one node for the same child only the last was sent. Each entry sends a "
+    "gradient, and they add up.",
+    run_backward=lambda nodes, root, grad: engine(
+        {name: {**node, "next": list(dict(node["next"]).items())} for name, node in nodes.items()},
+        root,
+        grad,
+    ),
+)
+run_backward.wrong(
     "unreachable_counted",
     "A node waits for a gradient that never comes: its sender cannot be reached from the root. "
     "Count only edges that start at a node which can.",

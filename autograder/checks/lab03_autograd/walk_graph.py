@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, Wrong, describe, expect_tuple
+from autograder.judge import Draw, Student, Wrong, describe, expect_tuple, within
 
 from . import lab
 
@@ -53,7 +53,9 @@ def walk_graph(student: Student, draw: Draw) -> None:
         want = _torchs_nodes(_tied_loss(tokens, w, b, target))
         expect_tuple(got, None, f"a list of {len(want)} nodes")
         try:
-            _expect_same_nodes(list(map(_as_pair, got)), want)
+            learning = [name for name, t in zip("wb", (w, b), strict=True) if t.requires_grad]
+            with within(f"requires_grad of ({', '.join(learning)}),"):
+                _expect_same_nodes(list(map(_as_pair, got)), want)
         except Wrong as wrong:
             wrong.why = (
                 _known(got, (tokens, w, b, target), asked)

@@ -80,6 +80,11 @@ def _expect_best(got: Any, nbytes: Ints, flops: Ints, budget: int) -> None:
     best, mine = min(again(flops, other) for other in fits), again(flops, keep)
     if mine > best:
         why = "This schedule fits, but another one that fits recomputes less."
+        if any(len(k) <= len(keep) and again(flops, k) < mine for k in fits):
+            why = (
+                "This schedule fits, but another one that fits recomputes less, and keeps no more "
+                "activations: which are kept decides, not how many."
+            )
         raise Wrong(expected=f"{best:,} FLOPs run again", got=f"{mine:,}", why=why)
     return None
 
@@ -339,6 +344,13 @@ _wrong(
     "Only schedules with few kept activations were tried. How many are kept is open: try them all.",
     lambda nbytes, flops, budget: _cheapest(
         [keep for keep in _fitting(nbytes, budget) if len(keep) <= 3], flops
+    ),
+)
+_wrong(
+    "all_never_kept",
+    "The schedule that keeps all was never tried. Where it fits nothing runs again.",
+    lambda nbytes, flops, budget: _cheapest(
+        [k for k in _fitting(nbytes, budget) if len(k) < len(nbytes)], flops
     ),
 )
 _wrong(

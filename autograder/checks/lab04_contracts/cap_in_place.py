@@ -110,7 +110,8 @@ def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
 @cap_in_place.wrong(
     "report_differentiable",
     "The report requires a gradient, so the next one to use it asks your backward for something "
-    "that it does not compute. Say ctx.mark_non_differentiable(lost).",
+    "that it does not compute. Mark the very tensor that forward returns: "
+    "ctx.mark_non_differentiable(lost).",
 )
 def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     capped, lost, dz = _cap(z, limit, dy)
@@ -222,6 +223,16 @@ def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
 def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     capped, lost, _ = _cap(z, limit, dy)
     return capped, lost, dy * (z.abs() <= limit), NEW
+
+
+@cap_in_place.wrong(
+    "mask_of_another_cap",
+    "The gradient stops where -z was over the limit, as in the other cap that runs before this "
+    "backward. Keep the mask on ctx: each call has its own, and the class is shared.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, _ = _cap(z, limit, dy)
+    return capped, lost, dy * (-z <= limit), NEW
 
 
 @cap_in_place.wrong(

@@ -30,6 +30,7 @@ from .faulty_loss import (
     left_behind,
     logits_behind,
     lse_over_all,
+    one_maximum,
     overflowing,
     recomputing,
     repeats_once,
@@ -92,7 +93,7 @@ def head_loss(student: Student, draw: Draw) -> None:
     always: list[tuple[list[Batch], Needs, float]] = [
         (two_batches(draw, 1.0), (True, True, True), 1.0),
         (two_batches(draw, 1.0), (False, True, True), 0.5),
-        (two_batches(draw, 150.0), (True, True, False), 1.0),
+        (_one_row_low(two_batches(draw, 150.0)), (True, True, False), 1.0),
         (two_batches(draw, 1.0), (True, False, False), -2.0),
         (two_batches(draw, 1.0), (False, False, True), 2.0),
         (two_batches(draw, 1.0, n=1), (True, True, True), 0.5),
@@ -115,6 +116,11 @@ def head_loss(student: Student, draw: Draw) -> None:
                 want = torchs_loss_gradients(batch, seed, needs)
                 with saying("" if dloss else NOTHING_ARRIVES):
                     expect_answers(got, want, "dx dw db", tolerance=room(batch))
+
+
+def _one_row_low(batches: list[Batch]) -> list[Batch]:
+    """The logits of the first row are hundreds below the largest of all."""
+    return [(torch.cat((x[:1] / 100, x[1:])), w, b, target) for x, w, b, target in batches]
 
 
 def _ask_loss(student: Student, batch: Batch) -> list[Tensor]:
@@ -163,6 +169,12 @@ head_loss.wrong(
     "exp of a logit over 88 is inf in float32, and so is the loss. torch.logsumexp takes the "
     "row's maximum away first.",
     head_loss_forward=overflowing,
+)
+head_loss.wrong(
+    "one_maximum_for_all",
+    "The exponentials of a whole row became 0, and log(0) is -inf. Subtract each row's own "
+    "maximum, as torch.logsumexp(z, dim=1) does.",
+    head_loss_forward=one_maximum,
 )
 head_loss.wrong(
     "sum_saved",
@@ -454,6 +466,14 @@ head_loss.wrong(
     "The 1 at the target was taken away behind the scaling. It is a part of dz, so it is divided "
     "by N and multiplied by dloss as well.",
     head_loss_backward=with_logits(subtracting_late),
+)
+head_loss.wrong(
+    "one_without_dloss",
+    "dloss does not reach the 1 at the target. The 1 is a part of dz, so the gradient that arrives "
+    "multiplies it too: (p - onehot) * dloss / N.",
+    head_loss_backward=with_logits(
+        lambda p, target, dloss: (p * dloss - F.one_hot(target, p.shape[1])) / len(p)
+    ),
 )
 head_loss.wrong(
     "pushed_away",

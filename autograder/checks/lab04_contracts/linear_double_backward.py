@@ -25,6 +25,10 @@ _ALONE = (
     "d_dy and d_x are right, d_w is not. Only dx read w: d_w is made of dy and gx, and of nothing "
     "else.",
 )
+_COLUMN = (
+    "gb was added as a column, one entry for each row. Its V entries go along the outputs, so each "
+    "row of dy gets gb as it is."
+)
 
 
 @lab.question(
@@ -55,11 +59,11 @@ def linear_double_backward(student: Student, draw: Draw) -> None:
         got = student.call("linear_double_backward", *given)
         tolerance = 1e-12 if dtype is torch.float64 else 1e-5
         want = _torchs_double(*given)
-        with saying(_alone(got, want)):
+        with saying(_alone(got, want, given[-1])):
             expect_answers(got, want, "d_dy d_x d_w", tolerance=tolerance)
 
 
-def _alone(got: Any, want: Triple) -> str:
+def _alone(got: Any, want: Triple, gb: Tensor) -> str:
     """A sentence where one of the three is wrong, and the other two are right."""
     if not isinstance(got, (list, tuple)) or len(got) != len(want) or not want[0].numel():
         return ""
@@ -67,9 +71,14 @@ def _alone(got: Any, want: Triple) -> str:
     for why, mine, right in zip(_ALONE, got, want, strict=True):
         if not isinstance(mine, Tensor) or (mine.shape, mine.dtype) != (right.shape, right.dtype):
             return ""
-        apart = (mine.detach() - right).abs().max()
-        wrong += [] if bool(apart <= 1e-5 * right.abs().max()) else [why]
+        wrong += [] if _close(mine, right) else [why]
+    if wrong == [_ALONE[0]] and len(gb) == len(want[0]) > 1:
+        return _COLUMN if _close(got[0], want[0] - gb + gb[:, None]) else wrong[0]
     return wrong[0] if len(wrong) == 1 else ""
+
+
+def _close(mine: Tensor, right: Tensor) -> bool:
+    return bool((mine.detach() - right).abs().max() <= 1e-5 * right.abs().max())
 
 
 def _torchs_double(x: Tensor, w: Tensor, dy: Tensor, *g: Tensor) -> Triple:
@@ -115,6 +124,24 @@ def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> T
 )
 def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
     return gx @ w.T + x @ gw.T + gb, dy @ gw, gx.T @ dy
+
+
+@linear_double_backward.wrong(
+    "reshaped",
+    "d_w has the numbers of gx.T @ dy, laid anew into the shape of w, so most of them stand in "
+    "another place. A transpose moves them right: dy.T @ gx.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w.T + x @ gw.T + gb, dy @ gw, (gx.T @ dy).reshape(w.shape)
+
+
+@linear_double_backward.wrong(
+    "arrivals_exchanged",
+    "d_x was made of gx, and d_w of gw. x was read by dw, so gw arrives for it. w was read by dx, "
+    "so gx does.",
+)
+def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
+    return gx @ w.T + x @ gw.T + gb, gx * (dy @ w), gw * (dy.T @ x)
 
 
 @linear_double_backward.wrong(

@@ -37,7 +37,7 @@ def bytes_held(student: Student, draw: Draw) -> None:
     widths: of the layers, from the input's to V; n: rows of the batch -> (before the step, after
     the forward, at the peak of forward and backward, after the backward), in bytes of float32.
     """
-    cases = [([7, 11], 40), ([5, 8, 13], 101), ([64, 600], 700)]
+    cases = [([7, 11], 40), ([5, 8, 9, 13], 101), ([5, 8, 13], 101), ([64, 600], 700)]
     cases += [([2, 12, 7, 8], 100)]  # V is not the widest
     cases += [([9, 9, 9, 9, 9, 21], 60), ([5, 21, 8, 21], 90), ([6, 2, 9, 30], 70)]  # equal ones
     for _ in draw.cases(3):
@@ -236,6 +236,29 @@ def _(widths: Sequence[int], n: int) -> Any:
     before, forward, peak, last = parts.moments()
     hidden = parts.hidden
     return before, forward - hidden, peak - hidden, last
+
+
+@bytes_held.wrong(
+    "last_hidden_left_out",
+    "What the last ReLU returned is missing: the last Linear saves it for the gradient of its "
+    "weight.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    before, forward, peak, last = _parts(widths, n).moments()
+    hidden = FLOAT * n * widths[-2] if len(widths) > 2 else 0
+    return before, forward - hidden, peak - hidden, last
+
+
+@bytes_held.wrong(
+    "relu_keeps_a_mask",
+    "One byte more was counted for each number that a ReLU returned. Its backward reads the result "
+    "itself, and no mask is kept.",
+)
+def _(widths: Sequence[int], n: int) -> Any:
+    parts = _parts(widths, n)
+    before, forward, peak, last = parts.moments()
+    mask = parts.hidden // FLOAT
+    return before, forward + mask, peak + mask, last
 
 
 @bytes_held.wrong(

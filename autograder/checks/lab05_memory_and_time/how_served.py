@@ -189,7 +189,8 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
 
 @how_served.wrong(
     "any_pool",
-    "The free block lies in the other pool. Small and large requests share nothing.",
+    "The free block lies in the other pool, and a request takes none from there. Only a whole free "
+    "segment that goes back to CUDA makes room for both pools.",
 )
 def _(segments: Plain, left: int, nbytes: int) -> str:
     if _fits(segments, nbytes, any_pool=True):
@@ -419,6 +420,17 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
     if _fits(segments, nbytes):
         return "cached"
     return _grown(left, nbytes, sum(b[0][0] for *_, b in segments if len(b) == 1))
+
+
+@how_served.wrong(
+    "first_block_is_free",
+    "A segment was counted whose first block is free. Only a segment that is one free block goes "
+    "back.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    if _fits(segments, nbytes):
+        return "cached"
+    return _grown(left, nbytes, sum(b[0][0] for *_, b in segments if b[0][1] is None))
 
 
 @how_served.wrong(

@@ -118,10 +118,16 @@ def _needs(batches: Batches, buffers: int) -> list[tuple[str, str]]:
 def _waited(plan: Plan, work: str) -> str:
     """What the stream of a piece of work waits for before it."""
     place = next(n for n, (kind, what, _) in enumerate(plan) if f"{kind}{what}" == work)
-    waits = [stream for kind, _, stream in plan[:place] if kind == "wait"]
+    waits, its = [stream for kind, _, stream in plan[:place] if kind == "wait"], plan[place][2]
     if all(kind != "wait" for kind, *_ in plan):
         return "no event is waited for"
-    if plan[place][2] not in waits:
+    recorded: dict[str, Any] = {}
+    for kind, event, stream in plan[:place]:
+        if kind == "record":
+            recorded[str(event)] = stream
+        elif kind == "wait" and recorded[str(event)] == stream != its:
+            return f"{work} is on stream {its}, and stream {stream} waits for its own event"
+    if its not in waits:
         return "its stream waits for no event before it"
     return "its stream waits for events, and not for that work"
 

@@ -142,7 +142,7 @@ def _expect_fit(plan: Plan, work: Work) -> None:
         except OutOfMemory:
             raise Wrong(
                 expected=f"a plan that fits {capacity // MIB} MiB",
-                got=f"out of memory at step {n}, {request[1]}",
+                got=f"out of memory at plan[{n}], {request[1]}",
                 why=f"Tensors hold {held.allocated // MIB} MiB there, the allocator has reserved "
                 f"{held.reserved // MIB} MiB, and {request[1]} needs {request[2] // MIB} more.",
             ) from None
@@ -244,8 +244,8 @@ plan_that_fits.wrong(
 )
 plan_that_fits.wrong(
     "freed_after_the_first_reader",
-    "A tensor goes after its first reader, and others come later: the weight is read by every "
-    "batch. Count the readers that are still to run.",
+    "A tensor goes after its first reader, and others come later. Count the readers that are still "
+    "to run.",
     plan_that_fits=lambda work, result: _freed(
         _needed_first(work, result), work, result, first=True
     ),

@@ -125,8 +125,8 @@ def _needed(
         elif verb == "sync":
             model.run([("sync",)] if sync else [])
         elif verb == "wait" and waits == "late":
-            where = next(s for kind, *r in program if kind == "record" and r[0] == rest[0]
-                         for s in r[1:])  # fmt: skip
+            records = (r for kind, *r in reversed(program[:n]) if kind == "record")
+            where = next(stream for event, stream in records if event == rest[0])
             model.run([("record", f"late{n}", where), ("wait", f"late{n}", rest[1])])
         elif waits != "ignore":
             model.run([(verb, *rest)])
@@ -155,8 +155,8 @@ def _about(missing: Sequence[Pair], more: Sequence[Pair], program: Program) -> s
     home = {rest[0]: rest[1] for verb, *rest in program if verb == "alloc"}
     if missing:
         return (
-            f"When {name} is freed its own stream, {home[name]}, does not know that the use on "
-            f"stream {stream} is over."
+            f"When {name} is freed its own stream, {home[name]}, does not know that the last use "
+            f"on stream {stream} is over."
         )
     if ("free", name) not in program:
         return f"{name} is not freed in this program, so nobody gets its block."
@@ -203,6 +203,14 @@ recorded_streams.wrong(
     "sync_ignored",
     "A sync was overlooked: after it all work is over, on every stream.",
     recorded_streams=lambda program: sorted(_needed(program, sync=False)),
+)
+recorded_streams.wrong(
+    "sync_for_ever",
+    "Behind a sync no tensor was recorded any more. A sync ends the work that was given before it: "
+    "a use that comes later is not over.",
+    recorded_streams=lambda program: sorted(
+        _needed(program[: [*program, ("sync",)].index(("sync",))])
+    ),
 )
 recorded_streams.wrong(
     "event_knows_later_work",

@@ -397,7 +397,7 @@ KNOWN: list[tuple[str, type[Allocator], str]] = [
     (
         "one_pool",
         _OnePool,
-        "A small tensor was put into a segment of the large pool. The two pools share nothing.",
+        "A small tensor was put into a segment of the large pool. The two pools share no segment.",
     ),
     (
         "freed_at_once",
@@ -458,6 +458,22 @@ replay.wrong(
     "last_of_equal",
     "Two free blocks of one segment are equally large. The allocator takes the first of them.",
     replay=lambda requests: after(requests, _LastTwin),
+)
+
+
+class _NewestOfEqual(_LastTwin):
+    def best(self, size: int, stream: int) -> tuple[Segment, int] | None:
+        self.segments.reverse()
+        found = super().best(size, stream)
+        self.segments.reverse()
+        return found
+
+
+replay.wrong(
+    "newest_of_equal",
+    "Of free blocks of one size the last one was taken. The oldest segment goes first, and there "
+    "the first block.",
+    replay=lambda requests: after(requests, _NewestOfEqual),
 )
 
 

@@ -242,6 +242,14 @@ waiting_lines.wrong(
     waiting_lines=lambda log: _waits(log, is_wait=lambda row: True),
 )
 waiting_lines.wrong(
+    "slow_launches",
+    "A launch was counted that came back after its kernel was over. It was slow for another "
+    "reason: only a copy or a synchronisation waits.",
+    waiting_lines=lambda log: _waits(
+        log, is_wait=lambda r: _synchronize(r) or (r[OVER] or r[RETURNED] + 1) <= r[RETURNED]
+    ),
+)
+waiting_lines.wrong(
     "waits_for_nothing",
     "A synchronisation was counted that found the device idle: it returned at once.",
     waiting_lines=lambda log: _every(log, _is_wait),

@@ -104,6 +104,7 @@ def _(student: Student, draw: Draw) -> str:
         y = room.call("run_cpp", "cpu_head", x, w, b)
     moved = sum(t.nbytes for t in (x, w, b, y))
     return (
-        f"the head at batch {n}: {2 * n * v * d:,} FLOP over {moved:,} bytes, and the loops ask "
-        f"for {4 * (2 * d + 1) * n * v:,}: the cache answers for the rest"
+        f"the head at batch {n}: {2 * n * v * d:,} FLOP over {moved:,} bytes, and loops that keep "
+        f"each sum in a register ask for {4 * (2 * d + 1) * n * v:,}: the cache answers for the "
+        "rest"
     )

@@ -197,7 +197,10 @@ def _expect_refused(got: tuple[object, str], bad: Refused) -> None:
         raise Wrong(expected=f"a refusal of {sizes}", got=describe(y), why=why)
     numbers = re.findall(r"\d+", _PLACE.sub(" ", said))
     if missing := [n for n in bad.numbers if str(n) not in numbers]:
-        why = f"A refusal that helps says both sizes; {missing[0]} is not in yours."
+        why = (
+            f"A refusal that helps says both sizes; {missing[0]} is not in yours. The number of a "
+            "line is no size."
+        )
         raise Wrong(expected=" and ".join(map(str, bad.numbers)), got=said, why=why)
 
 

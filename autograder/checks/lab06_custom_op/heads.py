@@ -221,6 +221,10 @@ OF_LOOPS: Readings = {
         "The last column of y was not written: v runs while v < V.",
         lambda x, w, b: without_the_rest(head(x, w, b), len(x), len(w) - 1),
     ),
+    "sums_go_on_in_a_row": (
+        "Each sum goes on where that of the word before had ended. It begins anew for each logit.",
+        lambda x, w, b: (head(x, w, torch.zeros_like(b)).double().cumsum(1) + b.double()).float(),
+    ),
     "sums_not_begun_anew": (
         "Each sum went on where the one before had ended. It begins anew for each logit.",
         lambda x, w, b: head(x, w, b).double().flatten().cumsum(0).view(len(x), -1).float(),

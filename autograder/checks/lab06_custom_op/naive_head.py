@@ -221,5 +221,5 @@ def _(student: Student, draw: Draw) -> str:
     return (
         f"on {where}: for each of {n * v:,} logits {loads / (n * v):.1f} loads from "
         f"global memory and {stores / (n * v):.1f} stores; x, w and b have {n * d + v * d + v:,} "
-        f"elements, so each is read {loads / (n * d + v * d + v):.0f} times"
+        f"elements, so one is read {loads / (n * d + v * d + v):.0f} times on average"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ _RAISED = {
     "ctx.save_for_backward in keep, or a third entry of ctx.needs_input_grad, which is not there "
     "where b was left out.",
     "IndexError": "An entry was asked for that is not there: ctx.needs_input_grad has one for each "
-    "input that was passed, and where b was left out it has two.",
+    "input but a b that is None, and there it has two.",
     "NoneType": "backward computes with None: what this gradient reads was not saved. dx reads w, "
     "and dw reads x.",
     "TypeError": "`setup_context` is called as keep(ctx, inputs, output), `backward` as "
@@ -133,10 +134,12 @@ def _expect_taught(got: Any, want: Taught, needs: Needs, autocast: bool) -> None
     y, gradients, products = expect_tuple(got, 3, "(y, gradients, products)")
     expect_tuple(gradients, len(want[1]), "three gradients")
     tolerance = ROUNDED if autocast else 1e-5 if want[0].dtype is torch.float32 else 1e-12
-    _expect("y", y, want[0], tolerance)
+    _expect("in y", y, want[0], tolerance)
     for name, mine, torchs in zip(("dx", "dw", "db"), gradients, want[1], strict=True):
         if torchs is not None:
-            _expect(name, mine, torchs, tolerance)
+            learning = ", ".join(itertools.compress("xwb", needs))
+            place = f"in {name}; what learns: {learning}" if mine is None else f"in {name}"
+            _expect(place, mine, torchs, tolerance)
     most = want[2] + needs[2]  # db may be a product too: ones @ dy
     if products > most and not autocast:
         why = "A product was computed that nobody asked for: ctx.needs_input_grad says who learns."
@@ -150,13 +153,13 @@ WRITTEN = (
     "does not, nor does it for x.data and w.data."
 )
 _UNANSWERED = (
-    "This tensor learns and got no gradient. ctx.needs_input_grad has an entry for each input that "
-    "was passed, in the order of the inputs, and backward answers in that order."
+    "This tensor learns and got no gradient. ctx.needs_input_grad says who learns, in the order of "
+    "the inputs, and backward answers in that order."
 )
 
 
-def _expect(name: str, mine: Any, torchs: Tensor, tolerance: float) -> None:
-    with within(f"in {name}", why=_UNANSWERED if mine is None else ""):
+def _expect(place: str, mine: Any, torchs: Tensor, tolerance: float) -> None:
+    with within(place, why=_UNANSWERED if mine is None else ""):
         expect_close(mine, torchs, tolerance=tolerance)
 
 

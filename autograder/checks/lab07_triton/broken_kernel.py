@@ -63,10 +63,12 @@ def broken_kernel(student: Student, draw: Draw) -> None:
     repairs = [_repair(suspect, got) for suspect, got in zip(suspects, said, strict=True)]
     answers = sorted(zip(suspects, repairs, strict=True), key=lambda pair: not pair[0].kind)
     for suspect, repair in answers:
-        if repair is not None:
-            _expect_repaired(suspect, repair)
+        if repair is not None and (wrong := _judged(suspect, repair)) is not None:
+            student.call("broken_kernel", suspect.source)  # of this text the verdict speaks
+            raise Wrong(expected=wrong.expected, got=wrong.got, where=wrong.where, why=wrong.why)
     for suspect, repair in answers:
         if repair is None and suspect.kind:
+            student.call("broken_kernel", suspect.source)
             raise Wrong(
                 expected=_FORM,
                 got="None",
@@ -97,11 +99,6 @@ def _repair(suspect: Suspect, got: Any) -> Repair:
         form = f"one line, at most {MAX_LINE} characters"
         raise Wrong(expected=form, got=describe(line), why=_ONE_LINE)
     return number, line
-
-
-def _expect_repaired(suspect: Suspect, repair: tuple[int, str]) -> None:
-    if (wrong := _judged(suspect, repair)) is not None:
-        raise Wrong(expected=wrong.expected, got=wrong.got, where=wrong.where, why=wrong.why)
 
 
 @lru_cache(maxsize=1024)
@@ -170,10 +167,11 @@ MISSED: Mapping[str, str] = {
     "other": "Masked lanes still take part. What they hold must lose against every number: -inf "
     "in a maximum, inf in a minimum.",
     "mask": "A tile has two edges, and one of them is still without a mask: each index that may "
-    "go beyond its size is compared with it.",
+    "go beyond its size is compared with it, in the line that makes the mask.",
     "step": "Programs beside each other, or turns of a loop, still begin another distance apart "
     "than a block is wide: elements are left out, or come twice.",
-    "carried": "Each turn of the loop still forgets what the turns before have found.",
+    "carried": "The loop gives what it gave before your line: what earlier turns have found still "
+    "does not reach the later ones as it should.",
     "meet": "Programs still store where others do: in an element that they share, what the last "
     "one stores is all that is left. tl.atomic_add adds.",
 }

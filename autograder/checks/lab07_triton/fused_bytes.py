@@ -302,6 +302,19 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
         "These are elements of x, w, b and z. Each of them is itemsize bytes.",
         _Rules(size=1),
     ),
+    "narrow_rows": (
+        "Targets, losses and lse are counted with itemsize. A target is an int64, 8 bytes; a loss "
+        "and an lse are float32, 4 bytes.",
+        _Rules(targets=(-1, -1), losses=(-1, -2)),
+    ),
+    "whole_tiles_moved": (
+        "The lanes that hang over the edge are counted, in loads and in stores. A masked lane "
+        "moves nothing.",
+        lambda *case: (
+            (_Rules(masked=False)(*case)[0][0], _Rules(masked_stores=False)(*case)[0][1]),
+            _Rules(masked=False)(*case)[1],
+        ),
+    ),
     "after_first": (
         "What moves after the fusion stands first. The order is before, after.",
         lambda *case: _right(*case)[::-1],

@@ -289,8 +289,8 @@ MISREADINGS = {
         _lse(_padded),
     ),
     "no_maximum": Misreading(
-        "Right for small logits: exp of one above 88 is inf in float32, and where a whole row is "
-        "far below 0 its exps are all 0.",
+        "Right for small logits: exp of one above 88.72 is inf in float32, and where a whole row "
+        "is far below 0 its exps are all 0.",
         _lse(lambda z, given: z.exp().sum(1).log()),
     ),
     "target_of_the_last_tile": Misreading(

@@ -319,7 +319,7 @@ for _key, (_sentence, _function) in _MORE.items():
 
 @running_lse.wrong(
     "by_unscaled_exp",
-    "This leaves the units altogether: exp(top) of a logit above 88 is inf in float32. Only "
+    "This leaves the units altogether: exp(top) of a logit above 88.72 is inf in float32. Only "
     "differences of tops may go into exp.",
 )
 def _(a: State, b: State) -> State:

@@ -115,6 +115,13 @@ def _same_word_conflicts(places: list[int]) -> int:
     return max(map(banks.count, banks))
 
 
+def _addresses(places: list[int], itemsize: int) -> int:
+    """Of one bank, at most; an element of 8 bytes is in two."""
+    parts = range(0, max(itemsize, BANK_BYTES), BANK_BYTES)
+    banks = [(p + part) // BANK_BYTES % BANKS for p in set(places) for part in parts]
+    return max(map(banks.count, banks))
+
+
 def _words_of_banks(places: list[int]) -> list[int]:
     """How many words each bank is asked for."""
     words = {place // BANK_BYTES for place in places}
@@ -269,6 +276,14 @@ _WRONG = {
     "ways_first": (
         "The ways stand first. Asked for are the sectors, then the ways.",
         lambda *access: _answer()(*access)[::-1],
+    ),
+    "addresses_for_words": (
+        "Different addresses are counted. Two elements in one word of 4 bytes are one word, and "
+        "one access.",
+        lambda first, stride, columns, itemsize: (
+            _sectors(places := _bytes(first, stride, columns, itemsize)),
+            _addresses(places, itemsize),
+        ),
     ),
     "lanes_with_a_conflict": (
         "This counts the lanes that share a bank, over all banks. The ways are those of the worst "

@@ -136,8 +136,8 @@ MISREADINGS = {
         _of(lambda z, given: _shares((z - z.amax(1, keepdim=True).clamp(min=0)).exp())["y_ptr"]),
     ),
     "no_maximum": Misreading(
-        "Right for small logits: exp of one above 88 is inf in float32, and where a whole row is "
-        "far below 0 its exps are all 0. Subtract the row's maximum first.",
+        "Right for small logits: exp of one above 88.72 is inf in float32, and where a whole row "
+        "is far below 0 its exps are all 0. Subtract the row's maximum first.",
         _of(lambda z, given: z.exp() / z.exp().sum(1, keepdim=True)),
     ),
     "maximum_without_bias": Misreading(

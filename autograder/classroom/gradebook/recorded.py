@@ -149,7 +149,7 @@ def _in_short(verdict: Verdict) -> str:
     that names it."""
     if verdict.misconception:
         name = re.split(r"(?<=[.?!])\s", content(verdict.sentence), maxsplit=1)[0]
-        return f"{say('row.as_if')}: {one_line(name)}"
+        return say("short.named", sentence=one_line(name))
     if verdict.cause in _IN_SHORT:
         return say(f"short.{verdict.cause}")
     return say("short.wrong" if verdict.state is State.FAIL else f"mark.{verdict.mark}")

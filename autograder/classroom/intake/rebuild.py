@@ -133,9 +133,7 @@ def _language(made: Mapping[str, Any], release: Release) -> str:
 
 def _why_none(by_id: Mapping[str, Sequence[_Cell]]) -> str:
     """What the instructor is told of a notebook without an answer."""
-    name, alike = max(
-        by_id.items(), key=lambda item: bool(item[0]) * len(item[1]), default=("", ())
-    )
+    name, alike = max(by_id.items(), key=lambda item: bool(item[0]) * len(item[1]))
     if name and len(alike) > 1:
         return (
             f"{len(alike)} cells bear one id, {name[:60]!r}: a tool has copied it into all of them"
@@ -192,7 +190,7 @@ def _by_content(asked: dict[str, Any], cells: Sequence[_Cell], release: Release)
     if asked["cell_type"] == "code":
         function, marks = release.functions.get(asked["id"]), _MARK.findall(asked["source"])
         defining = [cell for cell in strangers if function in DEFINED.findall(cell.source)]
-        return defining or [c for c in strangers if any(mark in c.source for mark in marks)]
+        return defining or [cell for cell in strangers for mark in marks if mark in cell.source]
     return list(_texts_after_question(asked, cells, release, known))
 
 
@@ -225,7 +223,7 @@ def _expect_no_exchange(release: Release, by_id: Mapping[str, Sequence[_Cell]]) 
     functions, mixed = release.functions, []
     defined = {name: _defined(by_id[name]) for name in functions}
     for name, function in functions.items():
-        if by_id[name] and function not in defined[name]:
+        if function not in defined[name]:
             for other in sorted(functions):
                 if functions[other] in defined[name] - defined[other]:
                     mixed += [(name, other)] if by_id[other] else []
@@ -319,5 +317,5 @@ def as_plain_text(answer: str) -> str:
     Markdown carries HTML, links and TeX commands that run scripts in the browser of whoever grades
     it; nbgrader cleans none of them. Inside <pre> nothing is markdown, and MathJax looks away.
     """
-    shown = escape(answer.strip().replace("\0", ""), quote=True)
+    shown = escape(answer.strip().replace("\0", ""))
     return f'<pre style="white-space: pre-wrap; font: inherit">{shown}</pre>'

@@ -65,7 +65,7 @@ def test_a_row_says_what_came_of_it(class_):
     found = {link.removesuffix("_check"): row for link, row in rows(page(class_, "ada")).items()}
     title, points, why = found[KNOWN]
     assert (title, points) == ("1.2 The address of an index", "0 of 2")
-    assert why.startswith("as if: The offset is missing")
+    assert why.startswith("wrong. Why? The offset is missing")
     assert [found[one][2] for one in (BLANK, OTHER, RAISED)] == [
         "not answered", "wrong", "it raised an error",
     ]  # fmt: skip

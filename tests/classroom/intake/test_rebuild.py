@@ -221,7 +221,11 @@ def test_a_free_text_goes_where_its_question_stands():
     end = {"cell_type": "code", "source": "x = 1"}
     made["cells"] = [*moved, end, *made["cells"][: place - 1], *made["cells"][place + 1 :]]
     assert rebuild(data(made), RELEASE).answers["why_silent"] == "Because."
-    del made["cells"][1]
+    question = dict(made["cells"][0])
+    made["cells"] += [question, {"cell_type": "markdown", "source": "Because of another thing."}]
+    with pytest.raises(Ungradable, match="2 different cells claim to be the answer 'why_silent'"):
+        rebuild(data(made), RELEASE)
+    del made["cells"][-2:], made["cells"][1]
     rebuilt = rebuild(data(made), RELEASE)
     assert "why_silent" not in rebuilt.answers
     assert "cell why_silent is missing" in rebuilt.notes
@@ -247,15 +251,18 @@ UNKNOWN = "no cell has an id, a function or a mark of this lab"
         ([], UNKNOWN),
         ([{}, {}, {"id": ""}], UNKNOWN),
         ([{"id": "a"}, {"id": "b"}], UNKNOWN),
+        ([{"id": ["x"]}, {"id": {"x": 1}}, {"id": 1}, {"id": 1}], UNKNOWN),
         (
-            [{"id": "a"}, *[{"id": "b" * 70}] * 2, {}, {}, {}],
+            [{"id": "a"}, *[{"id": "b" * 70}] * 2, {}, {}, {}, {}],
             f"2 cells bear one id, '{'b' * 60}': a tool has copied it into all of them",
         ),
     ],
 )
 def test_the_instructor_is_told_why_no_answer_was_found(cells, note):
-    with pytest.raises(Ungradable, match="None of the answers of 01_strides") as raised:
+    with pytest.raises(Ungradable) as raised:
         rebuild(data({"cells": cells}), RELEASE)
+    told = "None of the answers of 01_strides is in the notebook. Is it another lab's?"
+    assert str(raised.value) == told
     assert raised.value.note == note
 
 
@@ -335,6 +342,30 @@ def test_a_cell_that_holds_two_others_contradicts_once():
     assert raised.value.note.startswith("the ids of 1 answers contradict")
 
 
+def test_a_free_text_without_ids_that_nobody_wrote_is_as_it_was_given_out():
+    given = cell_of(released(), "why_silent")["source"]
+    rebuilt = rebuild(data(without_ids(filled(RIGHT))), RELEASE)
+    assert rebuilt.answers["why_silent"] == given
+
+
+def test_of_two_cells_with_one_id_both_say_what_they_define():
+    """The second holds its own function: these are rivals, and nothing was exchanged."""
+    made = filled({"address": RIGHT["overlaps"], "overlaps": "x = 1"})
+    made["cells"].append({**cell_of(made, "address"), "source": ANSWER})
+    with pytest.raises(Ungradable, match="2 different cells claim to be the answer 'address'"):
+        rebuild(data(made), RELEASE)
+
+
+def test_what_any_cell_of_the_set_up_defines_is_not_left_out():
+    release = releases(ROOT)["11_distributed"]
+    assert ["def net_loss" in cell["source"] for cell in release.setup] == [False, True]
+    made = json.loads(release.notebook)
+    made["cells"].append(added("mine", "def net_loss(): pass\nmine = 1"))
+    left_out = rebuild(data(made), release).left_out
+    assert "mine" in left_out
+    assert "net_loss" not in left_out
+
+
 class TestNothingElseSurvives:
     def rebuilt(self, made):
         return notebook(RELEASE, rebuild(data(made), RELEASE))
@@ -399,7 +430,7 @@ class TestUngradable:
             (b"[" * 100_000, "damaged"),
             (b'{"cells":' * 100_000, "damaged"),
             (b"1" * 100_000, "damaged"),
-            (b'{"cells": [' + b"{}," * MAX_CELLS + b"{}]}", "cells"),
+            (b'{"cells": [' + b"{}," * MAX_CELLS + b"{}]}", "more than 5,000 cells"),
         ],
     )
     def test_is_said_in_a_sentence(self, content, reason):
@@ -459,7 +490,7 @@ class TestUngradable:
             rebuild(other, RELEASE)
 
     def test_when_an_answer_is_a_book(self):
-        with pytest.raises(Ungradable, match="more than"):
+        with pytest.raises(Ungradable, match="'address' has more than 50,000 characters"):
             rebuild(data(filled({"address": "#" * (MAX_SOURCE + 1)})), RELEASE)
 
 
