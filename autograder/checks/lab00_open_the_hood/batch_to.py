@@ -89,8 +89,10 @@ def _expect_moved(student: Student, x: torch.Tensor, y: torch.Tensor, where: tor
 
 
 _RESHAPED = "Each of the two keeps its shape, whatever its dtype."
-_IS_FLOAT = "A tensor of floats comes back as `where`, the first or the second, of whichever dtype."
-_IS_NO_FLOAT = "Whole numbers, and True and False, keep the dtype that they have."
+_IS_FLOAT = (
+    "A tensor of floats has to come back as `where`, the first or the second, of whichever dtype."
+)
+_IS_NO_FLOAT = "Whole numbers, and True and False, have to keep the dtype that they have."
 _NO_ELEMENT = "A tensor without elements has a dtype too. It is a float or not, as the others are."
 _TURNED_ROUND = "The pair came back the other way round: x is first."
 

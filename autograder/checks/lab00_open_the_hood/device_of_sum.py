@@ -124,12 +124,13 @@ def _device_of_sum(a: Place, b: Place) -> str | None:
 
 device_of_sum.wrong(
     "moves_to_the_gpu",
-    "Nothing is moved to the GPU for you: two tensors on two devices are an error.",
+    "Nothing is moved to the GPU for you: two tensors with dimensions on two devices are an error.",
     device_of_sum=lambda a, b: "cuda" if "cuda" in (a[0], b[0]) else "cpu",
 )
 device_of_sum.wrong(
     "follows_the_first",
-    "Nobody's device wins: two tensors on two devices are an error, whichever comes first.",
+    "Nobody's device wins: two tensors with dimensions on two devices are an error, whichever "
+    "comes first.",
     device_of_sum=lambda a, b: a[0],
 )
 device_of_sum.wrong(
@@ -141,8 +142,8 @@ device_of_sum.wrong(
 
 @device_of_sum.wrong(
     "numbers_from_the_gpu_too",
-    "A single number on the GPU may not join a CPU tensor: fetching it would make the CPU wait. "
-    "Only a CPU number may join a GPU tensor.",
+    "A single number on the GPU may not join a CPU tensor with dimensions: fetching it would make "
+    "the CPU wait. Only a CPU number may join a GPU tensor.",
 )
 def _(a: Place, b: Place) -> str | None:
     if a[0] == b[0]:
@@ -175,8 +176,8 @@ def _(a: Place, b: Place) -> str | None:
 
 @device_of_sum.wrong(
     "any_number_joins",
-    "A number on the GPU does not make a CPU tensor follow it there. Only a number on the CPU "
-    "may join.",
+    "A number on the GPU does not make a CPU tensor with dimensions follow it there. Only a number "
+    "on the CPU may join.",
 )
 def _(a: Place, b: Place) -> str | None:
     if a[0] == b[0]:
@@ -226,8 +227,8 @@ def _(a: Place, b: Place) -> str | None:
 
 @device_of_sum.wrong(
     "other_than_the_number",
-    "Two numbers on two devices give one on the GPU, and a number on the GPU joins no CPU "
-    "tensor: ask where the number is.",
+    "Two numbers on two devices give one on the GPU, and a number on the GPU joins no CPU tensor "
+    "with dimensions: ask where the number is.",
 )
 def _(a: Place, b: Place) -> str | None:
     if a[0] == b[0]:

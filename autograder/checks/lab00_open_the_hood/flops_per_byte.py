@@ -162,6 +162,11 @@ flops_per_byte.wrong(
     flops_per_byte=lambda n, d, v, itemsize: 2 * d * v / ((n * d + v * d + v + n * v) * itemsize),
 )
 flops_per_byte.wrong(
+    "always_one_token",
+    "This is the intensity of one token alone, whatever n is. The weight is read once for all n.",
+    flops_per_byte=lambda n, d, v, itemsize: 2 * d * v / ((d + v * d + v + v) * itemsize),
+)
+flops_per_byte.wrong(
     "per_bit",
     "This is FLOPs per bit. A byte has 8 of them, and bytes were asked for.",
     flops_per_byte=lambda n, d, v, itemsize: (
@@ -206,5 +211,6 @@ flops_per_byte.wrong(
 def _(student: Student, draw: Draw) -> str:
     counts = [student.call("flops_per_byte", n, 64, 600, 4) for n in (1, 32)]
     endless = 2 * 64 * 600 / ((64 + 600) * 4)  # of so many tokens, a loop over them would not end
-    one, batch, limit = (f"{count:.1f}" for count in (*counts, endless))
+    one, batch = (f"{count:.1f}" for count in counts)
+    limit = f"{math.ceil(100 * endless) / 100:.2f}"
     return f"{one} FLOPs per byte for one token, {batch} at batch 32, and never above {limit}"

@@ -48,8 +48,8 @@ def _because(got: Any, want: int, n: int, d: int, v: int, dtype: torch.dtype) ->
     if type(got) is not int:
         return ""
     return apart(got, want, moved_terms(n, d, v, dtype)) or (
-        f"x has {n * d:,} numbers here, the weight {v * d:,}, the bias {v:,} and the result "
-        f"{n * v:,}, of {dtype.itemsize} bytes each."
+        f"Numbers here: {n * d:,} in x, {v * d:,} in the weight, {v:,} in the bias and {n * v:,} "
+        "in the result. Each takes `itemsize` bytes."
     )
 
 
@@ -79,6 +79,11 @@ head_bytes.wrong(
     "always_four",
     "Right for float32. Half precision takes 2 bytes: use `itemsize`, not 4.",
     head_bytes=lambda n, d, v, itemsize: (n * d + v * d + v + n * v) * 4,
+)
+head_bytes.wrong(
+    "bias_always_four",
+    "The bias is charged 4 bytes per number. Its numbers take `itemsize` bytes, as all others do.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v * d + n * v) * itemsize + v * 4,
 )
 head_bytes.wrong(
     "layer_only",

@@ -42,7 +42,8 @@ def _because(got: Any, want: int, n: int, d: int, v: int) -> str:
     once = {"n": n, "d": d, "v": v, "n * d": n * d, "v * d": v * d, "n * v": n * v}
     twice = {f"2 * {name}": 2 * count for name, count in once.items()}
     return apart(got, want, {**once, **twice}) or (
-        f"A logit takes {d} multiplications and {d} additions here, and there are {n} * {v} logits."
+        "A logit takes d multiplications and d additions, and there are n * v logits: here d is "
+        f"{d}, and n * v is {n * v:,}."
     )
 
 
@@ -122,6 +123,12 @@ head_flops.wrong(
     "bias_counted_once",
     "v additions for the bias are in it. torch's count leaves the bias out.",
     head_flops=lambda n, d, v: 2 * n * d * v + v,
+)
+head_flops.wrong(
+    "bias_counted_twice",
+    "This adds two operations per logit for the bias. torch's count leaves the bias out: only the "
+    "matrix product counts here.",
+    head_flops=lambda n, d, v: 2 * n * (v * d + v),
 )
 head_flops.wrong(
     "not_added",

@@ -42,7 +42,7 @@ def _because(got: Any, want: int, d: int, v: int) -> str:
         return ""
     terms = {"d": d, "v": v, "v * d": v * d, "1": 1}
     return apart(got, want, terms) or (
-        f"The weight has {v} rows of {d} numbers here, and the bias has {v} numbers."
+        f"The weight has v rows of d numbers, and the bias v numbers: here v is {v}, and d is {d}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -72,8 +73,8 @@ def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
 _LAYOUTS = ("transposed", "strided", "offset")
 
 NOT_FINITE = (
-    "The loss is not finite here. exp of a large logit is infinite in float32, exp of a very "
-    "negative one is 0: subtract each row's maximum first."
+    "The loss is not finite here. exp of a large logit is infinite, from 89 on in float32 and from "
+    "710 on in float64, and exp of a very negative one is 0: subtract each row's maximum first."
 )
 
 
@@ -83,15 +84,16 @@ def _expect_finite(got: object, want: torch.Tensor) -> None:
 
 
 def _because(got: Any, want: torch.Tensor, logits: torch.Tensor, targets: torch.Tensor) -> str:
-    """What a loss below the true one says where float32 holds the probability as 0, or how the
+    """What a loss below the true one says where float32 holds the probabilities as 0, or how the
     first row's surprise comes about; "" for what is no loss."""
     if not isinstance(got, torch.Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
         return ""
-    if got < want and float(want) > _LARGEST_SURPRISE:
+    told, probabilities = float(got), _surprises(logits, targets).neg().exp()
+    if 0 < told < min(float(want), _LARGEST_LIMIT) and not probabilities.any():
         return (
-            f"The loss is larger than {float(got):.4g}: float32 holds such a probability as 0, and "
-            "whoever takes its log has to put something in its place. log(sum of exp(z)) - "
-            "z[right] needs no probability."
+            "Each right word's probability is 0 in float32 here. Your answer is "
+            f"-log({math.exp(-told):.3g}), and whatever stands in for a 0 puts a limit to "
+            "the surprise. log(sum of exp(z)) - z[right] needs no probability."
         )
     row, right = logits[0].double(), int(targets[0])
     return (
@@ -101,7 +103,7 @@ def _because(got: Any, want: torch.Tensor, logits: torch.Tensor, targets: torch.
     )
 
 
-_LARGEST_SURPRISE = 104.0  # the smallest number above 0 that float32 holds is exp(-103.3)
+_LARGEST_LIMIT = 700.0  # exp(-700) is still above 0 in a Python float
 
 
 def _surprises(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -151,15 +153,23 @@ def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return -logits.log_softmax(0)[torch.arange(len(targets)), targets].mean()
 
 
-@loss_by_hand.wrong(
-    "maximum_of_all_rows",
+_ONE_MAXIMUM = (
     "One maximum was subtracted from all rows. In a row far below it every exp is 0, and so is "
-    "their sum: each row needs its own maximum.",
+    "their sum: each row needs its own maximum."
 )
+
+
+@loss_by_hand.wrong("maximum_of_all_rows", _ONE_MAXIMUM)
 def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     m = logits.max()
     right = logits[torch.arange(len(targets)), targets]
     return (m + (logits - m).exp().sum(1).log() - right).mean()
+
+
+@loss_by_hand.wrong("logits_below_one_maximum", _ONE_MAXIMUM)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    z = logits - logits.max()
+    return (z.exp().sum(1).log() - z[torch.arange(len(targets)), targets]).mean()
 
 
 @loss_by_hand.wrong(

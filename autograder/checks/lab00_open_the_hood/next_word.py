@@ -7,12 +7,18 @@ from typing import Any
 import torch
 
 import onelayer
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
 from .sentences import SENTENCES
 
 Head = tuple[torch.Tensor, torch.Tensor, torch.Tensor, list[str]]  # h, W, b and the words
+
+_RAISED = {
+    "NameError: name 'onelayer'": "All that the answer hangs on is among the arguments: h, W, b "
+    "and words."
+}
 
 
 @lab.question(
@@ -102,7 +108,9 @@ def _apart(draw: Draw) -> list[Head]:
 
 def _expect_likeliest(student: Student, head: Head) -> None:
     logits = _last_logits(*head)
-    want, got = max(logits, key=logits.__getitem__), student.call("next_word", *head)
+    want = max(logits, key=logits.__getitem__)
+    with explaining(_RAISED):
+        got = student.call("next_word", *head)
     expect_equal(got, want, why=_because(got, want, logits))
 
 
@@ -200,6 +208,18 @@ next_word.wrong(
     "argmax(dim=0) compares positions: it says where in the sentence a word is likeliest. "
     "Compare the words of the last position.",
     next_word=lambda h, W, b, words: words[int((h @ W.T + b).argmax(dim=0)[-1])],
+)
+next_word.wrong(
+    "softmax_over_positions",
+    "A softmax over dim 0 compares the positions of the sentence, not its words. The largest logit "
+    "of the last row needs no softmax.",
+    next_word=lambda h, W, b, words: words[int((h @ W.T + b).softmax(dim=0)[-1].argmax())],
+)
+next_word.wrong(
+    "words_of_the_course",
+    "This word is from the course's own list. Row k of W belongs to words[k], and `words` is an "
+    "argument.",
+    next_word=lambda h, W, b, words: onelayer.grammar.TOKENS[int((W @ h[-1] + b).argmax())],
 )
 next_word.wrong(
     "largest_magnitude",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -140,6 +141,16 @@ def _(index: Sizes, size: Sizes, stride: Sizes, offset: int) -> int:
 )
 def _(index: Sizes, size: Sizes, stride: Sizes, offset: int) -> int:
     return offset + sum((i % n) * n for i, n in zip(index, size, strict=True))
+
+
+@address.wrong(
+    "whole_walk_wrapped",
+    "The place was counted from the end after all steps were added. An index counts from the end "
+    "of its own dimension: add the size to it first.",
+)
+def _(index: Sizes, size: Sizes, stride: Sizes, offset: int) -> int:
+    walked = sum(i * s for i, s in zip(index, stride, strict=True))
+    return offset + walked + (math.prod(size) if walked < 0 else 0)
 
 
 def _wrong(name: str, sentence: str, step: Callable[[int, int, int], int]) -> None:

@@ -99,8 +99,8 @@ def _(x: torch.Tensor, width: int) -> torch.Tensor:
 
 @centre_windows.wrong(
     "contiguous_is_no_copy",
-    "`contiguous` copies only where it must. One window alone is contiguous already: then it is x "
-    "itself. `clone` always copies.",
+    "`contiguous` copies only where it must. The one window of a contiguous x is contiguous "
+    "already, and shares the floats of x. `clone` always copies.",
 )
 def _(x: torch.Tensor, width: int) -> torch.Tensor:
     windows = x.unfold(0, width, 1).contiguous()

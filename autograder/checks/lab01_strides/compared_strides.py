@@ -38,7 +38,10 @@ def _first_wrong(got: Any, want: Sizes, size: Sizes) -> str:
     if type(got[d]) is not int:
         return "A stride is a whole number of elements."
     if want[d] == 0:
-        return f"A step along dimension {d} of the result reads the same float again: it is 0."
+        return (
+            f"A step along dimension {d} of the result has to read the same float again, with a "
+            f"stride of 0. Here the stride is {got[d]}."
+        )
     return (
         f"A step along dimension {d} of the result leads {want[d]} floats further in the storage. "
         f"Here it leads {got[d]} further."

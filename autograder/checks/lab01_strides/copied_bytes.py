@@ -229,8 +229,8 @@ def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
 
 @copied_bytes.wrong(
     "no_view_charged",
-    "You charge for every result that is no view. `contiguous` and `reshape` may hand back the "
-    "tensor of the step before, which is no view and was not copied now: compare storages.",
+    "You charge for every result that is no view. `contiguous` may hand back the tensor of the "
+    "step before, which is no view and was not copied now: compare storages.",
 )
 def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
     bill = []

@@ -185,6 +185,21 @@ gather_flat.wrong(
     ],
 )
 gather_flat.wrong(
+    "index_taken_for_rows",
+    "The index was multiplied by the stride of the rows, as in gather(0, index). Its numbers are "
+    "columns: stride[1].",
+    gather_flat=lambda flat, stride, offset, index: flat[
+        offset + index * stride[0] + torch.arange(index.shape[1], device=index.device) * stride[1]
+    ],
+)
+gather_flat.wrong(
+    "offset_twice",
+    "The offset was added twice. The storage is counted from its first float: once is enough.",
+    gather_flat=lambda flat, stride, offset, index: flat[offset:][
+        offset + _rows(index) * stride[0] + index * stride[1]
+    ],
+)
+gather_flat.wrong(
     "first_column_of_the_index",
     "Only the first column of the index was looked up. Each row may ask for K words.",
     gather_flat=lambda flat, stride, offset, index: flat[

@@ -122,6 +122,15 @@ def _(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
 
 
 @sliding_windows.wrong(
+    "offset_in_bytes",
+    "The offset is in bytes here. as_strided counts it in elements, as it counts the strides.",
+)
+def _(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
+    (s,), begin = x.stride(), x.storage_offset() * x.element_size()
+    return x.as_strided((1 + (len(x) - width) // step, width), (step * s, s), begin)
+
+
+@sliding_windows.wrong(
     "one_window_short",
     "The last window is missing. The first window needs `width` elements, every further one only "
     "`step` more.",

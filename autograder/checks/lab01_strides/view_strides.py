@@ -167,10 +167,12 @@ def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes:
     return tuple(last * s for s in torch.empty(new_size).stride())
 
 
-@view_strides.wrong(
-    "size_one_is_a_border",
-    "A dimension of size 1 was treated as a border. Its stride is never used, so it joins any run.",
+_SIZE_ONE = (
+    "A dimension of size 1 was treated as a border. Its stride is never used, so it joins any run."
 )
+
+
+@view_strides.wrong("size_one_is_a_border", _SIZE_ONE)
 def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
     for d in range(len(size) - 1):
         merged = stride[d] == size[d + 1] * stride[d + 1]
@@ -223,6 +225,49 @@ view_strides.wrong(
         [(n, s) for n, s in zip(size, stride, strict=True) if n != 1], new_size
     ),
 )
+
+
+@view_strides.wrong("size_one_ends_a_run", _SIZE_ONE)
+def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
+    runs: list[tuple[int, int]] = []
+    for n, s in zip(size, stride, strict=True):
+        if runs and runs[-1][1] == n * s:
+            runs[-1] = runs[-1][0] * n, s
+        else:
+            runs.append((n, s))
+    return _cut([(n, s) for n, s in runs if n != 1], new_size)
+
+
+@view_strides.wrong(
+    "merged_by_the_outer_size",
+    "Neighbours were merged by the outer size. They are one run where the outer stride is the "
+    "inner size times the inner stride.",
+)
+def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
+    runs: list[tuple[int, int]] = []
+    outer = 1
+    for n, s in zip(size, stride, strict=True):
+        if n != 1 and runs and runs[-1][1] == outer * s:
+            runs[-1] = runs[-1][0] * n, s
+        elif n != 1:
+            runs.append((n, s))
+        outer = n if n != 1 else outer
+    return _cut(runs, new_size)
+
+
+@view_strides.wrong(
+    "zero_strides_not_merged",
+    "Two neighbours of stride 0 were not merged. They are one run: 0 is 3 times 0, and one step of "
+    "0 walks all of it.",
+)
+def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
+    runs: list[tuple[int, int]] = []
+    for n, s in zip(size, stride, strict=True):
+        if n != 1 and runs and runs[-1][1] == n * s != 0:
+            runs[-1] = runs[-1][0] * n, s
+        elif n != 1:
+            runs.append((n, s))
+    return _cut(runs, new_size)
 
 
 @view_strides.wrong(

@@ -7,7 +7,16 @@ from typing import Any
 
 import torch
 
-from autograder.judge import Draw, Student, Wrong, expect_close, expect_tuple, is_close, within
+from autograder.judge import (
+    Draw,
+    Student,
+    Wrong,
+    describe,
+    expect_close,
+    expect_tuple,
+    is_close,
+    within,
+)
 
 from . import lab
 from .admission import room_for
@@ -215,9 +224,10 @@ def _expect_deeds(did: Trace, rank: Rank, number: int) -> None:
     while early < len(rank[2]) and HEAD.issuperset(rank[2][early]):
         early += 1
     if before.count("all_reduce") < early:
-        _out_of_time(number, f"{early} all-reduces started before backward left the head", TOO_LATE)
+        expected = f"{early} all-reduces started before backward left the head"
+        _out_of_time(number, expected, did[: left_head + 1], TOO_LATE)
     if f"{WAIT}all_reduce" in before:
-        _out_of_time(number, "no wait before backward is over", WAITED)
+        _out_of_time(number, "no wait before backward is over", did[: left_head + 1], WAITED)
 
 
 def _expect_no_more_sent(did: Trace, rank: Rank, number: int) -> None:
@@ -234,8 +244,10 @@ def _expect_no_more_sent(did: Trace, rank: Rank, number: int) -> None:
         )
 
 
-def _out_of_time(rank: int, expected: str, why: str) -> None:
-    raise Wrong(expected=expected, got="another order of time", where=f"on rank {rank}", why=why)
+def _out_of_time(rank: int, expected: str, until: Trace, why: str) -> None:
+    """until: what the rank did up to that moment."""
+    order = [what for what, _ in until if what in (BELOW[0], "all_reduce", f"{WAIT}all_reduce")]
+    raise Wrong(expected=expected, got=describe(order), where=f"on rank {rank}", why=why)
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -48,7 +48,7 @@ def every_word(student: Student, draw: Draw) -> None:
     """
     with room_for(student, "every_word") as room:
         some = [draw.integer(0, 4) for _ in range(3)] + [1]
-        for counts, uneven in (([4, 2], 0), ([2, 0, 301], 0), (some, 0), ([5, 1], 3), ([2], 0)):
+        for counts, uneven in (([4, 2], 0), ([2, 0, 301], 0), (some, 0), ([5, 2], 3), ([2], 0)):
             ranks = _drawn(draw, counts, uneven)
             ranks[0][1][ranks[0][2] != -100] *= torch.arange(counts[0])[:, None]  # a word of zeros
             got = asked_of_ranks(room, "every_word", ranks, hung=HUNG)
@@ -129,6 +129,11 @@ def _by_ranks(ranks: Sequence[Given]) -> list[Tensor]:
     return _everywhere(torch.stack(_summed(ranks)).mean(dim=0), ranks)
 
 
+def _by_words_per_rank(ranks: Sequence[Given]) -> list[Tensor]:
+    whole = sum(_words(ranks)) // len(ranks) * len(ranks)
+    return _everywhere(torch.stack(_summed(ranks)).sum(dim=0) / whole, ranks)
+
+
 def _by_words_above_0(ranks: Sequence[Given]) -> list[Tensor]:
     words = sum(int((target > 0).sum()) for _, _, target in ranks)
     return _everywhere(torch.stack(_summed(ranks)).sum(dim=0) / words, ranks)
@@ -199,6 +204,12 @@ FAULTS = (
         _by_rows,
     ),
     Fault(
+        "words_per_rank_rounded",
+        "The number of words per rank was rounded down to a whole number, and so some words were "
+        "not counted. Divide by the number of words of all ranks.",
+        _by_words_per_rank,
+    ),
+    Fault(
         "divided_by_ranks",
         "The sum over all words was divided by the number of ranks. Divide it by the number of "
         "words of all ranks.",
@@ -267,6 +278,11 @@ ON_ONE_RANK = (
     "One rank alone holds the gradient of all words. Each is asked for it: dist.all_reduce leaves "
     "the sum on every rank, dist.reduce on one."
 )
+PADDING_ALONE = (
+    "Right on the ranks that hold words. A rank with padding alone returned zeros: all ranks "
+    "return the same dw."
+)
+SOME_RIGHT = "Right on some ranks, and not on others: all ranks return the same dw."
 GRADIENT_ALONE = "Each rank returns one tensor, the gradient (V, D)."
 NOT_ALL_WORDS = (
     "The gradient is that of another loss. Count each word once, wherever it is, a word of number "
@@ -287,10 +303,19 @@ def _known(answers: Sequence[Any], ranks: Sequence[Given]) -> str:
     want = gradient(ranks)
     if any(got.shape != want.shape or got.dtype != want.dtype for got in answers):
         return ""
-    if sum(_same(got, want) for got in answers) == 1 < len(answers):
-        return ON_ONE_RANK
+    right = [_same(got, want) for got in answers]
+    if any(right):
+        return _of_some(right, answers, ranks)
     allowed = TOLERANCE * float(want.abs().max())
     return "" if between_tensors(answers[0], want, allowed) else NOT_ALL_WORDS
+
+
+def _of_some(right: Sequence[bool], answers: Sequence[Tensor], ranks: Sequence[Given]) -> str:
+    """Why only some of the ranks are right."""
+    others = [got for got, is_right in zip(answers, right, strict=True) if not is_right]
+    if right == [n > 0 for n in _words(ranks)] and not any(got.any() for got in others):
+        return PADDING_ALONE
+    return ON_ONE_RANK if sum(right) == 1 else SOME_RIGHT
 
 
 def _same(got: Any, want: Tensor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import torch
@@ -165,6 +166,17 @@ def first_batch_alone(ranks: Ranks) -> list[Params]:
     return stepped([(params, batches[:1], buckets, lr) for params, batches, buckets, lr in ranks])
 
 
+def late_ones_summed(ranks: Ranks) -> list[Params]:
+    """A rank divides what starts in its hooks, and not what starts after backward."""
+    start, lr, each = ranks[0][0], ranks[0][3], []
+    for own, (_, batches, buckets, _) in zip(own_gradients(ranks), ranks, strict=True):
+        used = {2, 3, batches[-1][2]}
+        early = itertools.takewhile(used.issuperset, buckets)
+        divided = set(itertools.chain(*early))
+        each.append([g if k in divided else g * len(ranks) for k, g in enumerate(own)])
+    return [moved(start, mean(each), lr) for _ in ranks]
+
+
 def when_full(ranks: Ranks) -> list[Params]:
     """Each bucket starts when it is full: the k-th of one rank meets the k-th of another."""
     start, lr, grads = ranks[0][0], ranks[0][3], own_gradients(ranks)
@@ -217,6 +229,12 @@ FAULTS = (
         "The step is W times too long: the all-reduce adds up, and nobody divided by the number "
         "of ranks.",
         summed,
+    ),
+    Fault(
+        "late_ones_summed",
+        "What started after backward was added up over ranks, and not divided by W. All buckets "
+        "are averaged, also those that never got full.",
+        late_ones_summed,
     ),
     Fault("uphill", "The step went uphill: p -= lr * gradient.", uphill),
     Fault(

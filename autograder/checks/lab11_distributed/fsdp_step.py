@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -73,6 +74,10 @@ NOT_GATHERED = (
 ALL_REDUCED = (
     "The gradient was all-reduced: each rank received all of it, and sent twice as much, to throw "
     "most of it away. A reduce-scatter gives each rank the sum of its own rows."
+)
+OWN_NUMBERS = (
+    "No rank needs another's number of words, nor its loss: divide by your own N, and dw by W as "
+    "well."
 )
 PADDING = (
     "The padding took part in the softmax as if its rows were words: their logits are 0, not "
@@ -291,8 +296,18 @@ def _of_the_rows(answers: Sequence[Any], case: Sharded) -> str:
 def _expect_deeds(did: Trace, names: list[str], case: Sharded, where: str) -> None:
     want = [(name, case.gathered_bytes) for name in names]
     if sent(did) != want:
-        why = ALL_REDUCED if any(what == "all_reduce" for what, _ in sent(did)) else NOT_GATHERED
+        why = _of_the_deeds(sent(did), want, case.w.nbytes)
         raise Wrong(expected=_told(want), got=_told(sent(did)), where=where, why=why)
+
+
+def _of_the_deeds(did: Trace, want: Trace, weight_bytes: int) -> str:
+    """What stands in the place of the reduce-scatter, or was sent besides."""
+    more = list((Counter(did) - Counter(want)).elements())
+    less = [what for what, _ in (Counter(want) - Counter(did)).elements()]
+    if more and not less and all(nbytes <= 8 for _, nbytes in more):
+        return f"Too much was sent: {_told(more)}. {OWN_NUMBERS}"
+    large = any(what == "all_reduce" and nbytes >= weight_bytes for what, nbytes in more)
+    return ALL_REDUCED if large and less == ["reduce_scatter"] else NOT_GATHERED
 
 
 def _told(trace: Trace) -> str:

@@ -95,7 +95,7 @@ def _expect_columns(student: Student, given: Given, truth: list[Tensor], world: 
     parts = list(zip(w.chunk(world), b.chunk(world), dz.chunk(world, 1), strict=True))
     answers = [_pairs(student.call("column_parallel", x, *part)) for part in parts]
     want = [z.chunk(world, 1), [dx] * len(parts), dw.chunk(world), db.chunk(world)]
-    _expect(answers, want, "by columns")
+    _expect(answers, want, "by columns", weights=[wr for wr, _, _ in parts])
 
 
 def _expect_rows(student: Student, given: Given, truth: list[Tensor], world: int) -> None:
@@ -107,7 +107,7 @@ def _expect_rows(student: Student, given: Given, truth: list[Tensor], world: int
         for rank, (xr, wr) in enumerate(parts)
     ]
     want = [[z] * len(parts), dx.chunk(world, 1), dw.chunk(world, 1), [db] * len(parts)]
-    _expect(answers, want, "by rows")
+    _expect(answers, want, "by rows", weights=[wr for _, wr in parts], bias=b)
 
 
 def _pairs(got: Any) -> Pairs:
@@ -126,18 +126,29 @@ def _pairs(got: Any) -> Pairs:
     return [(t, str(how)) for t, how in got]
 
 
-def _expect(answers: Sequence[Pairs], want: Sequence[Sequence[Tensor]], where: str) -> None:
-    """Plays the network: what each rank holds when the sums are formed, beside the truth."""
+def _expect(
+    answers: Sequence[Pairs],
+    want: Sequence[Sequence[Tensor]],
+    where: str,
+    *,
+    weights: Sequence[Tensor],
+    bias: Tensor | None = None,
+) -> None:
+    """Plays the network: what each rank holds when the sums are formed, beside the truth. weights:
+    w of each rank. bias: what one of the ranks adds to z."""
     for k, name in enumerate(NAMES):
         for rank, answer in enumerate(answers):
             mine, how = answer[k]
-            place = f"in {name} {where}, on rank {rank} of {len(answers)}"
+            shape = tuple(weights[rank].shape)
+            place = f"in {name} {where}, on rank {rank} of {len(answers)} with w {shape},"
             if how == SUM:
                 _expect_alike([a[k][0] for a in answers], name, where)
                 mine = torch.stack([a[k][0] for a in answers]).sum(dim=0)
-                place += ", after the sum"
+                place += " after the sum,"
             why = _misplaced(mine, [of_one[rank] for of_one in want], k)
             why = why or _other_way([a[k] for a in answers], rank, want[k][rank])
+            if name == "z" and bias is not None:
+                why = why or _too_often(mine, want[k][rank], bias)
             with within(place, why=partial(_or_formula, why, mine, want[k][rank], name)):
                 expect_close(mine, want[k][rank], tolerance=1e-5)
 
@@ -152,6 +163,16 @@ def _other_way(answers: Sequence[Pair], rank: int, want: Tensor) -> str:
     alike = len({(t.shape, t.dtype) for t, _ in answers}) == 1
     together = torch.stack([t for t, _ in answers]).sum(dim=0) if alike else tensor
     return KEPT_APART if _is(together, want) and not _is(tensor, want) else ""
+
+
+def _too_often(got: Tensor, want: Tensor, b: Tensor) -> str:
+    """How often b is in z, if that is all that is wrong."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return ""
+    more = round(float((got - want).mean(0) @ b / (b @ b)))
+    if not more or not _is(got - more * b, want):
+        return ""
+    return f"z by rows contains b {1 + more} times. One rank adds it, also where there is only one."
 
 
 def _or_formula(why: str, got: Tensor, want: Tensor, name: str) -> str:

@@ -92,7 +92,7 @@ def _is_action(got: Any) -> bool:
 
 
 def _expect_good_run(orders: Sequence[list[Action]], p: int, m: int) -> None:
-    ran, place = run(orders), f"{p} stages, {m} micro-batches"
+    ran, place = run(orders), f"all {p} stages, {m} micro-batches"
     if ran.stuck:
         waiting = ", ".join(f"stage {s} before {a}" for s, a in ran.stuck)
         why = "The stages wait for each other: the pipeline stands still for ever."
@@ -106,7 +106,7 @@ def _expect_good_run(orders: Sequence[list[Action]], p: int, m: int) -> None:
             raise Wrong(
                 expected=f"at most {min(p - s, m)} micro-batches held on stage {s}",
                 got=f"{most}",
-                where=place,
+                where=f"on stage {s} of {p}, {m} micro-batches",
                 why=why,
             )
     if ran.length > 3 * (m + p - 1):

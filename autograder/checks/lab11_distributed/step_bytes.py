@@ -143,7 +143,8 @@ def _(plan: str, v: int, d: int, n: int, w: int) -> float:
 
 @step_bytes.wrong(
     "always_gathered_twice",
-    "fsdp_kept was counted as fsdp. Who keeps the gathered w until backward is done gathers once.",
+    "fsdp_kept was counted with three turns, as fsdp has. Who keeps the gathered w until backward "
+    "is done gathers it once, and its gradient goes around once, by reduce-scatter.",
 )
 def _(plan: str, v: int, d: int, n: int, w: int) -> float:
     return sent_bytes("fsdp" if plan == "fsdp_kept" else plan, v, d, n, w)

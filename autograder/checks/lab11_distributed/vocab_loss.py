@@ -61,6 +61,10 @@ OWN_COLUMNS = (
     "of words."
 )
 NOT_AVERAGED = "dz is N times too large: the loss is the mean over the rows."
+OWN_COUNT = (
+    "dz is N / H times too large, where H is the number of targets that this rank holds. Divide by "
+    "all N rows."
+)
 SUMMED = "The loss is N times too large: it is the mean over the rows."
 BOTH = "Two are asked for: the loss, and then this rank's columns of dz."
 _RAISED = {
@@ -102,7 +106,7 @@ def vocab_loss(student: Student, draw: Draw) -> None:
     cases = [(3, 1.0, 0.0), (2, 150.0, 0.0), (1, 1.0, 0.0), (4, 1.0, -300.0)]
     cases += [(draw.integer(2, 5), 3.0, 0.0) for _ in draw.cases(1)]
     for world, scale, shift in cases:
-        n, v = draw.integer(world, 7), draw.integer(10, 23)
+        n, v = draw.integer(world + 1, 7), draw.integer(10, 23)
         v = draw.choice((10, 13)) if world == 4 else v  # the last rank has one column
         z, target = draw.tensor(n, v) * scale + shift, _targets(draw, n, v, world)
         z[0] -= 4 * scale if scale > 100 else 0.0  # no maximum is good for all rows
@@ -118,10 +122,11 @@ def vocab_loss(student: Student, draw: Draw) -> None:
 
 
 def _targets(draw: Draw, n: int, v: int, world: int) -> Tensor:
-    """Words of all ranks, at least one of each."""
+    """Words of all ranks, at least one of each and two of rank 0: N is not N over its number."""
     target = draw.integers(n, low=0, high=v - 1)
     for row, words in enumerate(torch.arange(v).chunk(world)):
         target[row] = words[draw.integer(0, len(words) - 1)]
+    target[world] = draw.integer(0, -(-v // world) - 1)
     return target
 
 
@@ -259,6 +264,9 @@ def _of_dz(got: Any, want: Tensor, *, sums: Tensor, target: Tensor, allowed: flo
     n = len(target)
     if n > 1 and torch.allclose(got, n * want, rtol=0.0, atol=n * allowed):
         return NOT_AVERAGED
+    held = int(((target >= 0) & (target < want.shape[1])).sum())
+    if 0 < held < n and torch.allclose(got, n / held * want, rtol=0.0, atol=n * allowed):
+        return OWN_COUNT
     if between_tensors(got, want, allowed):
         return ""
     here = torch.arange(want.shape[1]) == target[:, None]
@@ -410,6 +418,11 @@ def _not_averaged(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tens
     return loss, dz * len(z)
 
 
+def _own_count(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor) -> Answer:
+    loss, dz = right_loss(z, target, first, top, sums)
+    return loss, dz * len(z) / is_mine(z, target, first).sum()
+
+
 def _summed(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor) -> Answer:
     loss, dz = right_loss(z, target, first, top, sums)
     return loss * len(z), dz
@@ -455,6 +468,7 @@ vocab_loss.wrong(
     NOT_AVERAGED,
     vocab_loss=_not_averaged,
 )
+vocab_loss.wrong("own_count", OWN_COUNT, vocab_loss=_own_count)
 vocab_loss.wrong("summed", SUMMED, vocab_loss=_summed)
 vocab_loss.wrong(
     "top_forgotten",

@@ -13,6 +13,7 @@ from . import lab
 from .releases import (
     FAULTS,
     Files,
+    Operator,
     Release,
     backward_in_its_name,
     built_with_any,
@@ -73,17 +74,48 @@ def broken_release(student: Student, draw: Draw) -> None:
     for release, want in _cases(draw):
         with explaining(_RAISED):
             got = student.call("broken_release", release.files())
-        _expect(got, want)
+        _expect(got, want, release)
 
 
-def _expect(got: Any, want: Found) -> None:
+def _expect(got: Any, want: Found, release: Release) -> None:
     kind, place = expect_tuple(got, 2, "(kind of fault, place)")
     if not isinstance(kind, str) or kind != want[0]:
         why = _MISSED.get(want[0]) or (_ALARMS.get(kind, "") if isinstance(kind, str) else "")
+        if isinstance(kind, str):
+            why = _of_the_operator(kind, place, want, release) or why
         raise Wrong(expected=describe(want), got=describe(got), why=why)
     if not isinstance(place, str) or place != want[1]:
         why = _PLACES["operator" if "::" in want[1] else "path" if want[1] else "none"]
         raise Wrong(expected=describe(want[1]), got=describe(place), where=f"of {kind}", why=why)
+
+
+def _of_the_operator(kind: str, place: Any, want: Found, release: Release) -> str:
+    """What its texts show of the very operator that was missed, or called a fault; "" where
+    nothing does."""
+    full, texts = want[1], release.files().values()
+    name = full.rpartition("::")[2]
+    for call, missed, text in (
+        ("m.impl", "no_kernel", f'm.impl("{name}"'),
+        ("register_fake", "no_fake", f'register_fake("{full}"'),
+        ("register_autograd", "no_gradient", f'register_autograd("{full}"'),
+    ):
+        if want[0] == missed and any(text in one for one in texts):
+            return f"The {call} of `{name}` stands in a comment, and registers nothing."
+    for op in release.operators if (want, kind) == (WHOLE, "undeclared_write") else ():
+        if place == f"{release.library}::{op.name}":
+            return _of_a_write(op)
+    return ""
+
+
+def _of_a_write(op: Operator) -> str:
+    """Why no write of an operator of a whole release is a fault."""
+    written = next((one.split()[-1] for one in op.arguments.split(",") if "!" in one), "")
+    if written:
+        return f"`{op.name}` writes {written}, and its schema says `(a!)` of it."
+    return (
+        f"`{op.name}` writes none of its arguments. A tensor of its own is none, and a comment "
+        "writes nothing."
+    )
 
 
 def _cases(draw: Draw) -> Iterator[tuple[Release, Found]]:
@@ -146,8 +178,8 @@ _MISSED = {
     "everything below it untrained.",
     "undeclared_write": "A kernel writes into an argument, and its schema does not say so. "
     "functionalization then believes that the argument is as it was.",
-    "torch_unpinned": "It was built with one version of torch and installs beside another. torch's "
-    "C++ ABI does not hold from one to the next: both have to be the same.",
+    "torch_unpinned": "It was built with one version of torch and may install beside another. "
+    "torch's C++ ABI does not hold from one to the next: both have to be the same.",
     "file_left_out": "The shared library is not in package-data, so it is in no wheel: the import "
     "fails wherever it was not built.",
     "wrong_tag": "The wheel's tag ends in `-any`, and the wheel has compiled code for one platform "

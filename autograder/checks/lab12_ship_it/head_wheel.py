@@ -82,6 +82,10 @@ LEFT_OUT = (
     "The library is built, and does not get into the wheel: what is no Python is taken along only "
     "if `[tool.setuptools.package-data]` names it."
 )
+FROM_THE_ROOT = (
+    "package-data names the library from the project's root on. Its patterns are relative to the "
+    "package's folder: `_C.so`."
+)
 FULL_HEADERS = (
     "These headers are torch's C++ classes: the library would ask for their mangled names, which "
     "change with each release. The stable ones are in torch/csrc/stable and torch/headeronly."
@@ -176,7 +180,7 @@ def head_wheel(student: Student, draw: Draw) -> None:
         with explaining(_COMPILING):
             wheel = room.value_of("built")
         with _noted(student, Call("built", (), {}, wheel)):
-            _expect_wheel(wheel, oldest)
+            _expect_wheel(wheel, oldest, files[PYPROJECT])
         _expect_operator(room)
         _expect_values(room, draw)
 
@@ -232,11 +236,13 @@ def _expect_admitted(student: Student, files: dict[str, str]) -> None:
             raise NotAdmitted(line, line_of(files[INIT], line), reason)
 
 
-def _expect_wheel(wheel: Any, oldest: Any) -> None:
+def _expect_wheel(wheel: Any, oldest: Any, pyproject: str) -> None:
     """The files inside, and what the library asks others for."""
     if not any(path.endswith("/_C.so") for path in wheel["files"]):
         got = describe(wheel["files"])
-        raise Wrong(expected="headloss/_C.so in the wheel", got=got, why=LEFT_OUT)
+        from_the_root = re.search(r"""["']headloss/[^"']+\.so["']""", pyproject)
+        why = FROM_THE_ROOT if from_the_root else LEFT_OUT
+        raise Wrong(expected="headloss/_C.so in the wheel", got=got, why=why)
     asks = wheel["asks"]
     linked = [name for name in wheel["links"] if re.split(r"[.]|-x|-a", name)[0] not in _SYSTEMS]
     if foreign := [*filter(_FOREIGN.match, asks), *linked]:

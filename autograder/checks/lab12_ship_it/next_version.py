@@ -99,7 +99,7 @@ def _why_this_version(came: Any, want: Answer, case: Case) -> str:
     if not isinstance(came, str):
         return _VERSIONS["text"]
     if version.startswith("0."):
-        return _ZERO
+        return _VERSIONS["zero_break" if want[1] else "zero_else"]
     if want[1]:
         raised = came.split(".")[0] == want[0].split(".")[0]
         return _VERSIONS["reset" if raised else "break"]
@@ -277,11 +277,14 @@ def _answering(read: Reading, **how: bool) -> Any:
 _CHANGES: dict[str, str] = {}
 """What is true of a change, by the way to misread it on which its effect hangs."""
 _ZERO = (
-    "Before 1.0 a break raises the minor version, and all else the patch: 0.9.3 is followed by "
-    "0.10.0."
+    "Before 1.0 a break raises the minor version: 0.9.3 is followed by 0.10.0. All else raises the "
+    "patch, to 0.9.4."
 )
 _VERSIONS = {
     "text": 'The version is a text with two dots, as the one that is given: "1.4.2".',
+    "zero_break": "Before 1.0 a break raises the minor version, and 0 stands behind it: 0.9.3 is "
+    "followed by 0.10.0.",
+    "zero_else": "Before 1.0 a feature or a fix raises the patch: 0.9.3 is followed by 0.9.4.",
     "break": "An operator breaks: that raises the major version, and 0.0 stands behind it.",
     "feature": "A feature raises the minor version (before 1.0 the patch): who relies on it has to "
     "be able to ask for it.",

@@ -226,6 +226,8 @@ def _mistaken(mistake: str) -> Callable[..., tuple[Tensor | None, ...]]:
         x: Tensor, w: Tensor, b: Tensor | None, t: Tensor, dloss: Tensor, **options: Any
     ) -> tuple[Tensor | None, ...]:
         dx, dw, db = by_hand(x, w, b, t, dloss, **options, mistake=mistake)
+        if mistake == "above_not_in_db":
+            db = by_hand(x, w, b, t, torch.ones_like(dloss), **options)[2]
         if mistake == "dw_first":
             dx, dw = dw, dx
         return (dx, dw) if mistake == "two_without_bias" and b is None else (dx, dw, db)
@@ -240,6 +242,7 @@ _MISTAKES = {
     "no_lse": "The lse is missing: the gradient of lse^2 is 2 lse p.",
     "one_hot_first": "All signs are turned round: dz is softmax minus one-hot.",
     "from_above": "dloss was left out: what comes from above multiplies all of it.",
+    "above_not_in_db": "db was not multiplied by dloss, and dx and dw were.",
     "cap": "The cap is missing in backward: times 1 - (z / softcap)^2.",
     "cap_not_squared": "The gradient of softcap * tanh(z / softcap) is 1 - tanh^2: the square is "
     "missing.",

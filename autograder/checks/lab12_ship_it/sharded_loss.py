@@ -183,6 +183,8 @@ def joined(stats: Tensor, z: Tensor, target: Tensor, first: int, *, mistake: str
         dz = dz * counts[:, None]
     if mistake == "divided_twice":
         divisor = divisor * len(stats)
+    if mistake == "dz_of_all_rows":
+        divisor = torch.tensor(len(z))
     dz = dz if mistake in ("not_averaged", "both_summed") else dz / divisor
     return loss, dz[counts] if mistake == "rows_left_out" else dz
 
@@ -242,6 +244,8 @@ _MISTAKES = {
     "smaller.",
     "ignored_loss": "The loss counts rows whose target is -100: they are no words.",
     "counted_all": "Divided by all N rows: the mean is over the targets that count.",
+    "dz_of_all_rows": "dz was divided by all N rows. The mean is over the targets that count, for "
+    "dz as for the loss.",
     "ignored_gradient": "Rows whose target is -100 have a gradient. They are in no loss.",
     "summed": "The loss is a sum. Asked for is the mean over the targets that count.",
     "not_averaged": "dz is of the sum; the loss is the mean over the targets that count.",

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from autograder.checks.explaining import explaining
 from autograder.checks.same_call import known_by_this_call
-from autograder.judge import LAYOUTS, Draw, Student, Wrong, describe, expect_close, within
+from autograder.judge import LAYOUTS, Draw, Student, Wrong, describe, expect_close
 
 from . import lab
 
@@ -28,6 +28,11 @@ HALF_OF_EPS = (
 NO_BOUND = (
     "From K u = 1 on nothing is promised, and the bound is inf: 1 - K u is 0 there or below, and a "
     "bound below 0 promises the impossible."
+)
+
+
+NOT_NAN = (
+    "inf * 0 is nan: where A is 0 the bound is still inf. Say so from K u = 1 on, whatever A is."
 )
 
 
@@ -86,23 +91,34 @@ def tolerance(student: Student, draw: Draw) -> None:
         with explaining(_RAISED):
             got = student.call("tolerance", x, w, dtypes[1], dtypes[2])
         with known_by_this_call(tolerance, student, got, x, w, *dtypes[1:]):
-            _expect(got, bound(x, w, dtypes[1], dtypes[2]))
+            size = x.double().abs() @ w.double().abs().T
+            _expect(got, bound(x, w, dtypes[1], dtypes[2]), size)
 
 
-def _expect(got: Any, want: Tensor) -> None:
-    """Close; an inf is wanted as itself."""
+def _expect(got: Any, want: Tensor, size: Tensor) -> None:
+    """Close; an inf is wanted as itself. size: A."""
     if not isinstance(got, Tensor) or got.shape != want.shape:
         raise Wrong(expected=f"{tuple(want.shape)} float64", got=describe(got), why=ONE_EACH)
-    if isinstance(got, Tensor) and got.shape == want.shape and got.dtype == want.dtype:
-        infinite = want.isinf()
-        if bool(infinite.any()):
-            with within("", why=NO_BOUND):
-                expect_close(got.isinf() & (got > 0), infinite)
-            return
+    if got.dtype == want.dtype and bool(want.isinf().any()):
+        return _expect_inf(got, size)
     if not bool(want.isfinite().all()):
-        expect_close(got, want.nan_to_num(posinf=0.0))
+        return expect_close(got, want.nan_to_num(posinf=0.0))
+    return expect_close(got, want, tolerance=1e-9)
+
+
+def _expect_inf(got: Tensor, size: Tensor) -> None:
+    """Everywhere: K u is the same for all elements."""
+    wrong = got != math.inf
+    if not bool(wrong.any()):
         return
-    expect_close(got, want, tolerance=1e-9)
+    place = wrong.nonzero()[0].tolist()
+    of_nothing = bool(got[wrong].isnan().all()) and not bool(size[wrong].any())
+    raise Wrong(
+        expected="inf",
+        got=f"{float(got[tuple(place)]):.6g}",
+        where=f"at {place}, one of {int(wrong.sum())} wrong of {got.numel()}",
+        why=NOT_NAN if of_nothing else NO_BOUND,
+    )
 
 
 def bound(

@@ -129,16 +129,27 @@ def _expect(got: Any, names: list[str], machine: Machine) -> None:
     want = [name for name in names if fits(name, machine)]
     for name in sorted(names, key=_rules_in):
         if name in want and name not in mine:
-            raise Wrong(expected=f"{name} fits", got="left out", why=why_it_fits(name, machine))
+            missing = [one for one in want if one not in mine]
+            why = _decimals(missing, machine) or why_it_fits(name, machine)
+            raise Wrong(expected=f"{name} fits", got="left out", why=why)
         if name in mine and name not in want:
             why, place = why_it_does_not(name, machine), f"[{mine.index(name)}]"
-            raise Wrong(expected=f"{len(want)} names", got=describe(name), where=place, why=why)
+            raise Wrong(expected=f"{name} left out", got="fits", where=place, why=why)
     for k, name in enumerate(mine):
         if name not in want or mine.index(name) != k:
             why = NO_NAME if name not in want else TWICE
             raise Wrong(expected=f"{len(want)} names", got=describe(name), where=f"[{k}]", why=why)
     if mine != want:
         raise Wrong(expected="the order given", got="another order", why=ORDER)
+
+
+def _decimals(missing: Sequence[str], machine: Machine) -> str:
+    """A sentence where all that is missing asks for a Python of one digit behind the 3."""
+    pythons = [_tags(name)[0] for name in missing]
+    if any(len(python) != 4 or python[2] != "3" for python in pythons):
+        return ""
+    asked, have = pythons[0][3], machine["python"][1]
+    return f"3.{asked} is earlier than 3.{have}: compare (3, {asked}) and (3, {have})."
 
 
 def _rules_in(name: str) -> tuple[bool, bool, bool]:
@@ -200,6 +211,9 @@ def why_it_does_not(name: str, machine: Machine) -> str:
         return SYSTEM
     if asked is None or asked[2] not in (machine["arch"], "universal2"):
         return ARCHITECTURE
+    if (old := platform.partition("_")[0]) in LEGACY:
+        have = ".".join(map(str, machine["glibc"]))
+        return f"`{old}` asks for glibc 2.{LEGACY[old][1]}, and the machine has {have}."
     return NEWER
 
 
