@@ -7,6 +7,7 @@ is shown), and a traceback names the cell it came from.
 import ast
 import os
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -119,11 +120,12 @@ class NotebookShell:
         """
         self._compiler.cell_name = name
         self._shell.statements, self._shell.only_definitions = statements, only_definitions
+        streams = sys.stdout, sys.stderr  # IPython flushes them, so no cell after this may miss one
         try:
             result: Any = self._shell.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
             raised = result.error_before_exec or result.error_in_exec
         except BaseException as error:  # a KeyboardInterrupt, or a shell that the cells broke
             raised = error
         finally:
-            self._shell.statements = None
+            self._shell.statements, (sys.stdout, sys.stderr) = None, streams
         return None if raised is None or isinstance(raised, Overrun) else raised_by(raised)

@@ -265,6 +265,14 @@ def f(x):
         assert told(student, "f", 3) == 3
 
 
+@pytest.mark.parametrize("gone", ["None", "print", "open('mine.txt', 'w')"])
+def test_a_cell_that_takes_the_output_away_takes_it_from_itself_alone(jail, gone):
+    taken = f"import sys\nsys.stdout = sys.stderr = {gone}\ndef f(): return 1"
+    with jail.open([Cell("taken", taken), Cell("next", "def g(): return 2\nprint(3)")]) as student:
+        assert student.cells[1].output == "3\n"
+        assert [told(student, "f"), told(student, "g")] == [1, 2]
+
+
 def test_no_cells_and_empty_cells(jail):
     with jail.open([]) as student:
         assert student.cells == ()
