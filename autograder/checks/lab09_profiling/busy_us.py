@@ -242,6 +242,34 @@ busy_us.wrong(
 )
 
 
+def _cut_short(spans: Sequence[Pair]) -> Pair:
+    """Merged, but each ends where the one that began last does."""
+    merged: list[list[float]] = []
+    for begin, end in spans:
+        if merged and begin <= merged[-1][1]:
+            merged[-1][1] = end
+        else:
+            merged.append([begin, end])
+    busy = sum(end - begin for begin, end in merged)
+    return busy, merged[-1][1] - merged[0][0] - busy
+
+
+CUT_SHORT = (
+    "A work that begins inside a longer one ended that one early. Merged, they end at the later "
+    "end of both."
+)
+busy_us.wrong(
+    "longer_one_cut_short",
+    CUT_SHORT,
+    busy_us=lambda events: _cut_short(sorted(spans_of(events, WORK), key=lambda span: span[0])),
+)
+busy_us.wrong(
+    "longer_one_cut_short_by_both_ends",
+    CUT_SHORT,
+    busy_us=lambda events: _cut_short(sorted(spans_of(events, WORK))),
+)
+
+
 @busy_us.wrong("gap_to_the_one_before", THE_ONE_BEFORE)
 def _(events: list[Event]) -> Pair:
     spans = sorted(spans_of(events, WORK))

@@ -230,7 +230,12 @@ _wrong(
     IN_TURN,
     lambda lengths, ranks: [[*range(r, len(lengths), ranks)] for r in range(ranks)],
 )
-_wrong("there_and_back", IN_TURN, _there_and_back)
+_wrong(
+    "there_and_back",
+    "The sentences are dealt there and back, whatever each rank has already. Give the next one to "
+    "the rank with fewest tokens so far.",
+    _there_and_back,
+)
 _wrong(
     "shortest_first",
     "The shortest sentences are dealt first. The longest then come last, and nothing is left to "
@@ -313,6 +318,17 @@ _changed(
     "The shares are a dict. A list was asked for, in the order of the ranks.",
     lambda shares, factors, lengths: (dict(enumerate(shares)), factors),
 )
+
+
+@dealt_out.wrong(
+    "places_when_sorted",
+    "These are places in the sorted list. Asked for are the numbers of the sentences, their places "
+    "in `lengths`.",
+)
+def _(lengths: Sequence[int], ranks: int) -> Deal:
+    lengths = sorted(lengths, reverse=True)
+    shares = _greedy(lengths, ranks)
+    return shares, _factors(shares, lengths)
 
 
 @dealt_out.wrong(

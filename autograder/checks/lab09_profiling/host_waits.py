@@ -33,6 +33,10 @@ ORDER = "The functions are right, in another order. The one that waits longest i
 OTHERS = (
     "Something is named that is no innermost function of the program around a wait in its steps."
 )
+ELSEWHERE = (
+    "A function is named that runs on a thread on which nothing waits. The wait and its function "
+    "have the same `tid`."
+)
 REPEATED = "A function has several rows. All its waits are in one."
 MISSING = "A function is missing that waits in a step, on its own thread."
 FEWER = "Waits of this function are missing. Those of all steps count, whatever they wait for."
@@ -73,7 +77,7 @@ def host_waits(student: Student, draw: Draw) -> None:
         events, waits = _drawn(draw)
         with explaining(_RAISED):
             got = student.call("host_waits", events)
-        _expect(got, _summed(waits))
+        _expect(got, _summed(waits), events)
 
 
 def _summed(waits: Sequence[tuple[str, float]]) -> Waits:
@@ -84,12 +88,13 @@ def _summed(waits: Sequence[tuple[str, float]]) -> Waits:
     return sorted(rows, key=lambda row: -row[2])
 
 
-def _expect(got: Any, want: Waits) -> None:
+def _expect(got: Any, want: Waits, events: Sequence[Event]) -> None:
     rows = expect_tuple(got, None, _FORM, why=NO_LIST)
     named = [expect_tuple(row, 3, _FORM, where=f"[{k}]", why=NO_ROW) for k, row in enumerate(rows)]
     wanted, names = [row[0] for row in want], [row[0] for row in named]
     if names != wanted:
-        raise Wrong(expected=describe(wanted), got=describe(names), why=_of_names(names, wanted))
+        why = _of_names(names, wanted, events)
+        raise Wrong(expected=describe(wanted), got=describe(names), why=why)
     for row, (name, times, took) in zip(named, want, strict=True):
         if type(row[1]) is not int or row[1] != times:
             why = (FEWER if row[1] < times else MORE) if type(row[1]) is int else ""
@@ -100,12 +105,20 @@ def _expect(got: Any, want: Waits) -> None:
             expect_us(row[2], took, f"in {name}")
 
 
-def _of_names(names: Sequence[Any], wanted: Sequence[str]) -> str:
+def _of_names(names: Sequence[Any], wanted: Sequence[str], events: Sequence[Event]) -> str:
     if sorted(map(str, names)) == sorted(wanted):
         return ORDER
-    if any(name not in wanted for name in names):
-        return OTHERS
+    others = [name for name in names if name not in wanted]
+    if others:
+        return ELSEWHERE if any(_is_elsewhere(name, events) for name in others) else OTHERS
     return REPEATED if len({*names}) < len(names) else MISSING
+
+
+def _is_elsewhere(name: Any, events: Sequence[Event]) -> bool:
+    """Whether this function runs, and never on a thread that waits."""
+    waiting = {e["tid"] for e in events if str(e["name"]).endswith("Synchronize")}
+    threads = {e["tid"] for e in events if e["cat"] == "python_function" and e["name"] == name}
+    return bool(threads) and not threads & waiting
 
 
 def _drawn(draw: Draw) -> tuple[list[Event], list[tuple[str, float]]]:

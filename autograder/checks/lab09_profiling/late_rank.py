@@ -12,7 +12,7 @@ from autograder.judge import Draw, Student, Wrong, describe, expect_tuple, withi
 from . import lab
 from .draw_step import us
 from .machine import Event
-from .times import MILLISECONDS, as_number, expect_us, related
+from .times import CLOSE_US, MILLISECONDS, as_number, expect_us, related
 
 NAME = "gloo:all_reduce"
 OTHERS = ("gloo:broadcast", "gloo:all_gather", "gloo:sparse_all_reduce")
@@ -34,6 +34,10 @@ TOO_LONG = (
 TOO_SHORT = (
     "Some of this rank's waiting is missing: it waits in every turn in which another rank is the "
     "last."
+)
+BELOW_ZERO = (
+    "No rank waits less than 0: a wait is what its collective lasts longer than the shortest of "
+    "its turn."
 )
 _RAISED = {
     "KeyError": "Not every event has a `cat` or a `dur`. The collectives are `user_annotation`s.",
@@ -72,8 +76,14 @@ def late_rank(student: Student, draw: Draw) -> None:
             raise Wrong(expected=f"rank {want[0]}", got=describe(rank), where="the rank", why=why)
         each = expect_tuple(waited, ranks, f"{ranks} times in us", where="the waits", why=NO_WAITS)
         for k, (came, wanted) in enumerate(zip(each, want[1], strict=True)):
-            with within("", why=related(came, wanted, less=TOO_SHORT, more=TOO_LONG)):
+            less = BELOW_ZERO if _is_below_zero(came) else TOO_SHORT
+            with within("", why=related(came, wanted, less=less, more=TOO_LONG)):
                 expect_us(came, wanted, f"the wait of rank {k}")
+
+
+def _is_below_zero(got: Any) -> bool:
+    number = as_number(got)
+    return isinstance(number, (int, float)) and number < -CLOSE_US
 
 
 _CALL = "torch/distributed/distributed_c10d.py(2806): all_reduce"
@@ -264,6 +274,22 @@ def _(traces: Sequence[Sequence[Event]]) -> Late:
         for rank, begin in enumerate(together):
             waited[rank] += together[last] - begin
             kept[last] += together[last] - begin
+    return kept.index(max(kept)), waited
+
+
+@late_rank.wrong(
+    "last_by_the_clocks",
+    "In each turn the rank that begins last by its clock was taken for the late one. Each trace "
+    "has a clock of its own: the late one has the shortest collective of its turn.",
+)
+def _(traces: Sequence[Sequence[Event]]) -> Late:
+    waited, kept = [0.0] * len(traces), [0.0] * len(traces)
+    for together in zip(*(_spans(events) for events in traces), strict=True):
+        begins = [e["ts"] for e in together]
+        last = begins.index(max(begins))
+        for rank, e in enumerate(together):
+            waited[rank] += e["dur"] - together[last]["dur"]
+            kept[last] += e["dur"] - together[last]["dur"]
     return kept.index(max(kept)), waited
 
 

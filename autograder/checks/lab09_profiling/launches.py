@@ -36,6 +36,10 @@ OUTSIDE = (
     "A region is there that is in no step. Behind the steps the program may launch as well: asked "
     "for are the annotations inside a `ProfilerStep#`."
 )
+LATER = (
+    "A kernel was given to the region in which the host was when the kernel ran. By then the host "
+    "is further on: ask where it was when it launched."
+)
 NO_SUCH = "A region is missing that launches kernels, with one call or with many, on any thread."
 COUNTED = (
     (
@@ -262,12 +266,7 @@ _wrong(
     "kernels of its graph.",
     one_for_each_kernel=True,
 )
-_wrong(
-    "where_the_kernel_runs",
-    "A kernel was given to the region in which the host was when the kernel ran. By then the host "
-    "is further on: ask where it was when it launched.",
-    by_kernel=True,
-)
+_wrong("where_the_kernel_runs", LATER, by_kernel=True)
 _wrong("innermost", INNER, innermost=True)
 _wrong(
     "one_thread",
@@ -399,6 +398,21 @@ def _(events: Sequence[Event]) -> Regions:
         if any(_around(s, e) for s in steps) and not any(_around(o, e) for o in _regions(notes))
     ]
     return dict.fromkeys(names, (0, 0, 0.0)) | _read(events)
+
+
+@launches.wrong("where_each_kernel_runs", LATER)
+def _(events: Sequence[Event]) -> Regions:
+    """By the kernel's own beginning, also of those that one call brings."""
+    notes = _regions([e for e in events if e["cat"] == "user_annotation"])
+    here: dict[str, list[Event]] = {}
+    for e in (e for e in events if e["cat"] == "kernel"):
+        for note in notes:
+            if _around(note, e) and not any(_around(other, note) for other in notes):
+                here.setdefault(note["name"], []).append(e)
+    return {
+        name: (len({e["args"]["correlation"] for e in ran}), len(ran), sum(e["dur"] for e in ran))
+        for name, ran in here.items()
+    }
 
 
 @launches.wrong(

@@ -27,7 +27,10 @@ _RAISED = {
 READS = "A number is read in each step. The host needs none of them before the loop has ended."
 ONE_BY_ONE = "The losses are read one by one: each of these reads waits. Stack them, and read once."
 BLOCKING = "A copy from pinned memory waits as well, unless it is asked not to: `non_blocking`."
-PAGEABLE = "From pageable memory a copy waits, whatever it was asked: pin the batch first."
+PAGEABLE = (
+    "A batch is copied from pageable memory. Such a copy waits, whatever it was asked: pin the "
+    "batch first."
+)
 EACH = "Each parameter has operators of its own. `aten._foreach_...` takes the list in one call."
 DROPPED = (
     "What a `_foreach_` operator made was dropped. It writes into nothing: it gives new names, and "
@@ -421,6 +424,18 @@ def _(batches: Names, weights: Names, moments: Names) -> Answer:
 def _(batches: Names, weights: Names, moments: Names) -> Answer:
     def made(tape: Tape, old: Names, grads: Names) -> Names:
         return grads if old == moments else _moments(tape, old, grads, lists=True, alpha=False)
+
+    return _loop(batches, weights, moments, moments_of=made)
+
+
+@mended_loop.wrong(
+    "momentum_not_carried_on",
+    "The momentum of the step before is not carried on: each step begins with the `moments` that "
+    "are passed in.",
+)
+def _(batches: Names, weights: Names, moments: Names) -> Answer:
+    def made(tape: Tape, old: Names, grads: Names) -> Names:
+        return _moments(tape, moments, grads, lists=True, alpha=False)
 
     return _loop(batches, weights, moments, moments_of=made)
 

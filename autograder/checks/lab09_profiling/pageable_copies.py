@@ -231,6 +231,16 @@ def _(events: Sequence[Event]) -> Copies:
 
 
 @pageable_copies.wrong(
+    "one_copy_of_each_call",
+    "Of each call one copy was counted, with its bytes. One call may ask for several, all with its "
+    "`correlation`: a graph's does here.",
+)
+def _(events: Sequence[Event]) -> Copies:
+    nbytes = {e["args"]["correlation"]: e["args"]["bytes"] for e in events if e["name"] == KIND}
+    return len(nbytes), sum(nbytes.values()), _read(events)[2]
+
+
+@pageable_copies.wrong(
     "largest_each",
     "These are the bytes of one copy. Asked for is their sum.",
 )

@@ -148,6 +148,21 @@ def _loaded(draw: Draw, events: Sequence[Event]) -> tuple[list[Event], Times]:
     return found, own
 
 
+def _holds(outer: Event, inner: Event) -> bool:
+    begin, end = outer["ts"], outer["ts"] + outer["dur"]
+    inside = begin <= inner["ts"] and inner["ts"] + inner["dur"] <= end + 0.002
+    return outer is not inner and inside
+
+
+def _strictly(outer: Event, inner: Event) -> bool:
+    end = outer["ts"] + outer["dur"]
+    return bool(outer["ts"] < inner["ts"] and inner["ts"] + inner["dur"] < end)
+
+
+def _goes_on(outer: Event, inner: Event) -> bool:
+    return bool(inner["ts"] < outer["ts"] + outer["dur"])
+
+
 def _read(
     events: Sequence[Event],
     *,
@@ -157,6 +172,7 @@ def _read(
     calls: bool = False,
     outermost: bool = False,
     own_name: bool = True,
+    holds: Callable[[Event, Event], bool] = _holds,
 ) -> Times:
     """Read from the trace, and the ways to get it wrong."""
     whole = [e for e in events if e["ph"] == "X"]
@@ -168,16 +184,10 @@ def _read(
     for e in operators:
         own[e["name"]] = own.get(e["name"], 0.0) + e["dur"]
     for e in inner if children else ():
-        around = [o for o in operators if _holds(o, e) and (o["tid"] == e["tid"] or not threads)]
+        around = [o for o in operators if holds(o, e) and (o["tid"] == e["tid"] or not threads)]
         for outer in around if grandchildren else around[:1] if outermost else around[-1:]:
             own[outer["name"]] -= e["dur"] if own_name or outer["name"] != e["name"] else 0.0
     return own
-
-
-def _holds(outer: Event, inner: Event) -> bool:
-    begin, end = outer["ts"], outer["ts"] + outer["dur"]
-    inside = begin <= inner["ts"] and inner["ts"] + inner["dur"] <= end + 0.002
-    return outer is not inner and inside
 
 
 def _reaches(outer: Event, inner: Event) -> bool:
@@ -226,6 +236,12 @@ _wrong(
     "Each operator is taken off the outermost one around it. The one that called it is the "
     "innermost.",
     outermost=True,
+)
+_wrong(
+    "strictly_inside",
+    "An operator that begins together with its caller, or ends with it, lies inside it too: it is "
+    "taken off.",
+    holds=_strictly,
 )
 _wrong(
     "own_name_kept",
@@ -356,17 +372,16 @@ self_times.wrong(
 def _with_a_stack(
     events: Sequence[Event],
     *,
-    in_order: bool = True,
+    order: Callable[[Event], Any] | None = lambda e: (e["ts"], -e["dur"]),
     closes: int | None = None,
-    ends_after: bool = False,
+    holds: Callable[[Event, Event], bool] = _holds,
 ) -> Times:
     """The way of a stack for each thread, which takes off as many that are over as `closes`.
-    ends_after: one that ends where the next begins is not yet over."""
+    order: None for that of the list. holds: whether one is not yet over."""
     operators = [e for e in events if e["cat"] == "cpu_op"]
     own: Times = {}
     stacks: dict[int, list[Event]] = {}
-    holds = _reaches if ends_after else _holds
-    for e in sorted(operators, key=lambda e: (e["ts"], -e["dur"])) if in_order else operators:
+    for e in sorted(operators, key=order) if order else operators:
         stack = stacks.setdefault(e["tid"], [])
         closed = 0
         while stack and not holds(stack[-1], e) and closed != closes:
@@ -383,13 +398,21 @@ self_times.wrong(
     "not_sorted",
     "The operators were taken as the list has them, and the list is in no order. Sort them by `ts` "
     "first.",
-    self_times=lambda events: _with_a_stack(events, in_order=False),
+    self_times=lambda events: _with_a_stack(events, order=None),
 )
 self_times.wrong(
     "touching_is_inside",
     "An operator that begins in the moment in which another ends was taken for its child. It comes "
     "behind it: one is over when `ts + dur <= ts` of the next.",
-    self_times=lambda events: _with_a_stack(events, ends_after=True),
+    self_times=lambda events: _with_a_stack(events, holds=_reaches),
+)
+self_times.wrong(
+    "caller_taken_off",
+    "A caller was taken off its child: of two operators that begin together the longer one is the "
+    "caller. Sort the longer first.",
+    self_times=lambda events: _with_a_stack(
+        events, order=lambda e: (e["ts"], e["dur"]), holds=_goes_on
+    ),
 )
 self_times.wrong(
     "one_closed_at_a_time",

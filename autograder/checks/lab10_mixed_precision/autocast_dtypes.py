@@ -418,7 +418,8 @@ _wrong(
 )
 _wrong(
     "in_place_promotes",
-    "In place the result is the first input itself, so it has its dtype. The second is converted.",
+    "In place the dtypes were promoted as elsewhere. The result is the first input itself, so it "
+    "has its dtype: the second is converted.",
     in_place_promotes=True,
 )
 _wrong(
@@ -433,7 +434,8 @@ _wrong(
 )
 _wrong(
     "leave_ends_all",
-    "`leave` ends the innermost region only. The one around it holds again.",
+    "After `leave` autocast was taken to be off. `leave` ends the innermost region only: the one "
+    "around it holds again.",
     left=lambda regions: [],
 )
 _wrong(

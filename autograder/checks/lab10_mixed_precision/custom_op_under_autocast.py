@@ -284,8 +284,8 @@ _wrong(
 )
 _wrong(
     "off_inside_always",
-    "An operation that declared nothing runs with autocast on inside: its product is cast as "
-    "outside of it.",
+    "Autocast was taken to be off inside an operation that declared nothing. It is on: the product "
+    "is cast as outside of it.",
     on_inside=False,
 )
 _wrong(
@@ -350,12 +350,14 @@ _wrong(
 )
 _wrong(
     "custom_op_switches_off",
-    "A `custom_op` runs with autocast on inside: its product is cast as outside of it.",
+    "Autocast was taken to be off inside a `custom_op`. It is on: the product is cast as outside "
+    "of it.",
     plain=("custom_op",),
 )
 _wrong(
     "function_switches_off",
-    "A Function runs with autocast on inside: its product is cast as outside of it.",
+    "Autocast was taken to be off inside a Function. It is on: the product is cast as outside "
+    "of it.",
     plain=("Function",),
 )
 _wrong(

@@ -312,7 +312,8 @@ _wrong(
 )
 _wrong(
     "count_goes_on",
-    "A bad step has to begin the count anew: the scale grows after `interval` good steps in a row.",
+    "The count went on behind a bad step, which begins it anew: the scale grows after `interval` "
+    "good steps in a row.",
     resets=False,
 )
 _wrong(

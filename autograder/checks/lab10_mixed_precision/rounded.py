@@ -93,7 +93,7 @@ _NEARER = "This is a number of the format, and another one is nearer to x."
 
 
 def _name(kind: Format) -> str:
-    return f"{kind[0]} exponent and {kind[1]} fraction bits{', finite,' * kind.finite}: x ="
+    return f"{kind[0]} exponent and {kind[1]} fraction bits{', finite' * kind.finite}: x ="
 
 
 def _all(answer: Callable[[float], float], x: Tensor) -> Tensor:
@@ -275,6 +275,12 @@ _wrong(
     lambda x, kind: (
         math.copysign(0.0, x) if abs(x) < 2.0**kind.smallest_exponent else kind.nearest(x)
     ),
+)
+_wrong(
+    "rounded_twice",
+    "x was rounded twice: to fraction_bits first, which can make it a tie of the subnormal "
+    "numbers, then to their grid. Round once, to the grid.",
+    lambda x, kind: kind.nearest(_grid(x, kind, lowest=-200, over="grows")),
 )
 _wrong(
     "no_end",

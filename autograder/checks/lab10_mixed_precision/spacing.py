@@ -72,7 +72,8 @@ def _cases(draw: Draw) -> list[tuple[float, int, int]]:
         power = math.ldexp(1.0, draw.integer(2, kind.bias - 1))
         smallest = math.ldexp(1.0, kind.smallest_exponent)
         sizes = [power * draw.integer(17, 31) / 16, power * 1.75, power * 1.25, power]
-        # what float32 rounds up to the power, and log2 does not; then what log2 rounds up
+        # what the format rounds up to a power, what float32 does, and log2 not; then what log2 does
+        sizes += [power * (2 - 2.0 ** -(kind.fraction_bits + 2))]
         sizes += [power * (1 - 2.0**-40), math.nextafter(power, 0.0), smallest]
         sizes += [smallest * draw.integer(1, 15) / 16, smallest / 2**20, 0.0, kind.largest]
         cases += [(x * draw.choice((1.0, -1.0)), kind[0], kind[1]) for x in sizes]
@@ -173,7 +174,7 @@ _wrong(
 )
 _wrong(
     "no_subnormals",
-    "Below the smallest normal number the spacing stays as it is there. It does not shrink on.",
+    "The spacing shrinks on here below the smallest normal number. It stays as it is at that one.",
     lambda x, kind: _with_exponent(x, kind, _exponent(x) if x else kind.smallest_exponent),
 )
 _wrong(
@@ -197,6 +198,14 @@ _wrong(
         x,
         kind,
         max(_exponent(torch.tensor(x, dtype=torch.float32).item()), kind.smallest_exponent),
+    ),
+)
+_wrong(
+    "through_the_format",
+    "Almost: x was rounded to the format before its exponent was read. A number just below a power "
+    "of two becomes that power.",
+    lambda x, kind: _with_exponent(
+        x, kind, max(_exponent(kind.nearest(x)), kind.smallest_exponent)
     ),
 )
 _wrong(

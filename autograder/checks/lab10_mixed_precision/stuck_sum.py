@@ -52,7 +52,7 @@ def stuck_sum(student: Student, draw: Draw) -> None:
             f"the sum rounded once, {where}",
         )
         for k, name in enumerate(names):
-            expect_number(each[k], float(want[k]), name, why=_why(k, want, so_far))
+            expect_number(each[k], want[k], name, why=_why(k, want, so_far))
 
 
 def _fixed(draw: Draw) -> list[Tensor]:

@@ -142,8 +142,8 @@ _wrong(
 )
 _wrong(
     "subnormals_half",
-    "Subnormal numbers have the exponent of the smallest normal numbers, 1 - bias. Here they are "
-    "half as large, and there is a gap above them.",
+    "Subnormal numbers are half as large here as they are, with a gap above them. They have the "
+    "exponent of the smallest normal numbers, 1 - bias.",
     lambda e, f, kind: _size(e, f, kind, lowest=0),
 )
 _wrong(
@@ -219,7 +219,8 @@ _wrong(
 
 
 @value_of_bits.wrong(
-    "infinity_without_sign", "Infinity has a sign as well: with the first bit set it is -inf."
+    "infinity_without_sign",
+    "Infinity came without its sign. With the first bit set it is -inf.",
 )
 def _(bits: int, exponent_bits: int, fraction_bits: int) -> float:
     number = Format(exponent_bits, fraction_bits).value(bits)
