@@ -347,7 +347,7 @@ def stuck_sum(terms):
 # |---|---|
 # | `mm` `linear` `addmm` | the lower list: inputs are cast to the region's dtype |
 # | `mse_loss` `smooth_l1_loss` `prod` `trace` | the wider list: inputs are cast to `float32` |
-# | `cat` | the widest dtype of its inputs |
+# | `cat` | the widest dtype of its inputs (the other 16-bit one it refuses, and is not given) |
 # | `add` `mul` `exp` `tanh` `softmax` `sum` | on no list, as without autocast |
 # | `add_` `mul_` | in place, as without autocast |
 #
