@@ -110,7 +110,7 @@ def opaque_step(student: Student, draw: Draw) -> None:
             for x, result, right in zip(xs, results, want, strict=True):
                 with saying(_miscounted(x, w, b, p, result)):
                     expect_close(result, right)
-            expect_equal(believed, graph, why=_misbelieved(believed))
+            expect_equal(_told(believed, graph), graph, why=_misbelieved(believed))
 
 
 @contextmanager
@@ -167,6 +167,15 @@ def _misbelieved(believed: Any) -> str:
         f"{str(given).removeprefix('torch.')}. The fake kernel and the operator have to agree, on "
         "int64."
     )
+
+
+def _told(believed: Any, graph: Believed) -> Any:
+    """Without what the operator gave in each run, which is no part of the answer, where the graphs
+    say enough."""
+    if not isinstance(believed, (list, tuple)):
+        return believed
+    graphs = [one for one in believed if len(one) == 2]
+    return believed if graphs == graph else graphs
 
 
 def _is_several(believed: Any) -> bool:

@@ -134,7 +134,7 @@ def _(text: str) -> Read:
 @read_wrapper.wrong(
     "products_left_out",
     "The products are missing. `extern_kernels.addmm(...)` is a launch like the others: Inductor "
-    "calls a library there, and fuses nothing into it.",
+    "calls a library there.",
 )
 def _(text: str) -> Read:
     kernels, allocated = _read(text)

@@ -186,7 +186,8 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
 @what_is_saved.wrong(
     "inputs_left_out",
     "The inputs are missing. The product's backward reads x, so the forward returns it, although "
-    "it made no copy: the backward gets nothing but what the forward returns.",
+    "it made no copy: besides the gradient that comes in, the backward gets only what the forward "
+    "returns.",
 )
 def _(source: str, args: Arguments, keep: str) -> Saved:
     return [entry for entry in _saved(source, args, keep) if entry[0] != "input"]
@@ -224,7 +225,8 @@ what_is_saved.wrong(
 
 @what_is_saved.wrong(
     "made_twice",
-    "Two views of one result are kept, so its maker stands here twice. Its numbers lie in memory "
+    "One result is kept twice, as itself or as views, so its maker stands here twice. Its numbers "
+    "lie in memory "
     "once: take each maker once.",
 )
 def _(source: str, args: Arguments, keep: str) -> Saved:
