@@ -89,9 +89,11 @@ def rebuild(data: bytes, release: Release) -> Rebuilt:
         source = _the_one(asked, found, release.given[name])
         if source is None:
             notes.append(f"cell {name} is missing")
-        else:
-            answers[name] = source
-            lost += not by_id[name]
+            continue
+        lost += not by_id[name]
+        answers[name] = source if len(source) <= MAX_SOURCE else _cut(asked, source)
+        if answers[name] != source:
+            notes.append(f"cell {name} has {len(source):,} characters, more than are graded")
     if not answers:
         raise Ungradable(
             f"None of the answers of {release.name} is in the notebook. Is it another lab's?",
@@ -266,9 +268,16 @@ def _the_one(asked: dict[str, Any], found: Sequence[_Cell], given: Set[str]) -> 
     source = next(iter(sources.values()), None)
     if source is not None and len(_CONFLICT.findall(source)) > 1:
         raise Ungradable(UNMERGED, f"conflict marks in {asked['id']}, {_places(found)}")
-    if source is not None and len(source) > MAX_SOURCE:
-        raise Ungradable(f"The answer {asked['id']!r} has more than {MAX_SOURCE:,} characters.")
     return None if source is None else _BLANK_RUN.sub("\n\n", source)
+
+
+def _cut(asked: Mapping[str, Any], source: str) -> str:
+    """What is graded of an answer that is too long: of code a line that says so, of a text its
+    beginning."""
+    told = f"This answer has {len(source):,} characters. At most {MAX_SOURCE:,} are graded."
+    if asked["cell_type"] == "code":
+        return f'raise ValueError("{told}")'
+    return f"{source[:MAX_SOURCE]}\n\n[{told}]"
 
 
 def _without_trailing_blanks(source: str) -> str:
