@@ -88,9 +88,9 @@ def wheel_fits(names, machine):
             return minor <= have and not free
         return abi == f"cp3{have}" + ("t" if free else "")
 
-    def platform_fits(platform):
+    def platform_fits(platform, abi):
         if platform == "any":
-            return True
+            return abi == "none"
         system, arch = machine["system"], machine["arch"]
         if platform in (f"win_{arch}", f"linux_{arch}"):
             return platform.startswith(system)
@@ -105,11 +105,8 @@ def wheel_fits(names, machine):
 
     fit = []
     for name in names:
-        pythons, abis, platforms = (
-            part.split(".") for part in name.removesuffix(".whl").split("-")[-3:]
-        )
-        pairs = product(pythons, abis)
-        if any(python_fits(*pair) for pair in pairs) and any(map(platform_fits, platforms)):
+        sets = (part.split(".") for part in name.removesuffix(".whl").split("-")[-3:])
+        if any(python_fits(p, abi) and platform_fits(one, abi) for p, abi, one in product(*sets)):
             fit.append(name)
     return fit
     ### END SOLUTION
@@ -144,8 +141,9 @@ def wheel_fits(names, machine):
 
     def fits(name):
         *_, python, abi, platform = name[: -len(".whl")].split("-")
-        pairs = {f"{p}-{a}" for p in python.split(".") for a in abi.split(".")}
-        return bool(pairs & pythons) and bool(set(platform.split(".")) & platforms)
+        abis = {a for p in python.split(".") for a in abi.split(".") if f"{p}-{a}" in pythons}
+        places = set(platform.split(".")) & (platforms if "none" in abis else platforms - {"any"})
+        return bool(abis and places)
 
     return list(filter(fits, names))
 
@@ -178,8 +176,10 @@ def wheel_fits(names, machine):
 
     def takes(name):
         python, abi, platforms = name[:-4].rsplit("-", 3)[1:]
-        pairs = ("-".join(pair) for pair in product(python.split("."), abi.split(".")))
-        return any(map(interpreter, pairs)) and any(map(platform, platforms.split(".")))
+        pairs = product(python.split("."), abi.split("."))
+        abis = [pair[1] for pair in pairs if interpreter("-".join(pair))]
+        places = [one for one in platforms.split(".") if platform(one)]
+        return any(one != "any" or abi == "none" for abi in abis for one in places)
 
     return [name for name in names if takes(name)]
 

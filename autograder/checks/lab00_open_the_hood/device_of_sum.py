@@ -64,8 +64,8 @@ def _because(got: Any, a: Place, b: Place) -> str:
             "The tensor on the CPU has the shape (): it is a number, and joins the one on the GPU."
         )
     return (
-        f"The tensor on the CPU has the shape {on_cpu}. It is no number, so it cannot join one on "
-        "the GPU."
+        f"The tensor on the CPU has the shape {on_cpu}. It is no number, so it cannot join a "
+        "tensor on the GPU."
     )
 
 

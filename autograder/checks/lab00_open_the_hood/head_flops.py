@@ -106,7 +106,8 @@ head_flops.wrong(
 )
 head_flops.wrong(
     "backward_alone",
-    "This is twice the forward, as much as the backward takes. Here only forward is asked.",
+    "This is twice the forward: a backward is counted, alone or beside it. Only the forward is "
+    "asked.",
     head_flops=lambda n, d, v: 4 * n * d * v,
 )
 head_flops.wrong(

@@ -189,8 +189,8 @@ decomposes.wrong(
 )
 decomposes.wrong(
     "any_composite",
-    "CompositeExplicitAutograd has a formula of its own in autograd, so the operator arrives whole "
-    "below it. Only the implicit kind goes in parts.",
+    "A CompositeExplicitAutograd kernel serves the backends, and autograd does not go through "
+    "its parts, so the operator arrives whole below it. Only the implicit kind goes in parts.",
     decomposes=lambda op: _registered(op, IMPLICIT) or _registered(op, EXPLICIT),
 )
 decomposes.wrong(

@@ -221,8 +221,8 @@ def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
 
 
 AS_A_PRODUCT = (
-    "`x @ w.T + b` is another line: it dispatches a product and an addition. F.linear makes one "
-    "addmm of them where it can."
+    "A product and an addition were dispatched, as by `x @ w.T + b` or `F.linear(x, w) + b`. "
+    "F.linear with a bias makes one addmm of them where it can."
 )
 
 

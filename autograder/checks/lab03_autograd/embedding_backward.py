@@ -14,8 +14,8 @@ from autograder.judge import Draw, Student, expect_close
 from . import lab
 
 SEVERAL = (
-    "All rows are right but those of words that occur more than once. Each of their places is a "
-    "path, and adds all of its dy."
+    "Every wrong row is one of a word that occurs more than once. Each of its places is a path, "
+    "and adds all of its dy."
 )
 
 

@@ -24,8 +24,8 @@ PROMPTS = (
 LOUD = 50
 """Times the head's weight: logits of some hundreds, as 3.3 has them."""
 ONLY_TARGETS = (
-    "Only the rows of the right words moved. The normaliser reads every logit, so every word's "
-    "row moves by its probability."
+    "Only the rows of the right words moved. The normaliser reads every logit, so every other "
+    "word's row moves too, by its probability."
 )
 _ALONE = {
     "w": "The new bias is right, the new weight is not: it is w - lr * dz.T @ x, with the dz that "

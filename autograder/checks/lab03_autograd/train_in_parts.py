@@ -202,8 +202,8 @@ def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
 
 @train_in_parts.wrong(
     "bias_never_emptied",
-    "The weight is right. The bias's .grad still holds the batches before: empty both after each "
-    "step.",
+    "The bias's .grad still holds the batches before, and that of the weight does not: empty "
+    "both after each step.",
 )
 def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
     params = [t.detach().clone().requires_grad_() for t in (w, b)]

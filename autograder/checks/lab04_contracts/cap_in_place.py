@@ -109,9 +109,8 @@ def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
 
 @cap_in_place.wrong(
     "report_differentiable",
-    "The report requires a gradient, so the next one to use it asks your backward for something "
-    "that it does not compute. Mark the very tensor that forward returns: "
-    "ctx.mark_non_differentiable(lost).",
+    "The report requires a gradient. It is for people to read: mark it, the very tensor that "
+    "forward returns, with ctx.mark_non_differentiable(lost).",
 )
 def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     capped, lost, dz = _cap(z, limit, dy)

@@ -143,8 +143,8 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 
 @loss_curvature.wrong(
     "overflow",
-    "exp of a logit over 88 is inf in float32, and inf / inf is nan. Take each row's maximum away "
-    "first, as torch.softmax and torch.logsumexp do.",
+    "exp of a logit over 88.72 is inf in float32, and inf / inf is nan. Take each row's maximum "
+    "away first, as torch.softmax and torch.logsumexp do.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     def backward(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:

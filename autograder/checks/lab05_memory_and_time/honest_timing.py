@@ -136,7 +136,7 @@ def _timed(steps: list[Step], intervals: list[tuple[str, str]]) -> str:
     since_run = before[len(before) - before[::-1].index("run") :] if "run" in before else before
     flushed = since_run[since_run.index("flush") :] if "flush" in since_run else []
     timed = ", ".join([*flushed, *(step[0] for step in steps[first : last + 1])])
-    return f"{len(intervals)} x ({timed})"
+    return f"the last of {len(intervals)}, ({timed})"
 
 
 def _what_is_timed(steps: list[Step], intervals: list[tuple[str, str]]) -> str:

@@ -101,8 +101,9 @@ def _meta(n: int, v: int, d: int, **plan: Any) -> Any:
 
 @fake_head.wrong(
     "row_by_row",
-    "The strides are those of a contiguous (N, V). The real result is the transpose of a (V, N): "
-    "what is compiled from yours reads the wrong elements.",
+    "The strides are those of a contiguous (N, V). The real result is the transpose of a (V, "
+    "N): what is compiled around the operator was laid out for yours, and Inductor raises when "
+    "another comes.",
 )
 def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
     meta = _meta(n, v, d, **plan)

@@ -351,8 +351,8 @@ def float16(t: Tensor) -> Tensor:
 TINY, HUGE = 2.0**-20, 2.0**17
 """Numbers of these sizes have four bits in float16 and none, and ten in tf32."""
 IN_FLOAT16 = (
-    "A float16 holds what was a float32: ten bits behind the point, and none of a number below "
-    "6e-8. Leave the factors as they were loaded."
+    "A float16 holds what was a float32: ten bits behind the point at most, and nothing of a "
+    "number below 2.9e-8. Leave the factors as they were loaded."
 )
 
 

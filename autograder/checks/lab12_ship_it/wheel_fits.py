@@ -270,6 +270,7 @@ def _names(draw: Draw, machine: Machine) -> list[str]:
         f"{newer}.{older}.{here}-{newer}.{older}.{here}-{plain}",
         f"{older}.py3{minor + 1}-none.abi3-{plain}",  # one of each, and one of them together
         f"{here}-none.abi3-{plain}",
+        f"{older}-abi3.none-any",  # `any` is with no ABI, and then this is for an older one alone
         f"{here}-abi3.none-{plain}",
         f"{here}-none-{plain}",
         f"py3-none-{plain}",
@@ -366,8 +367,9 @@ def fits(
     sets = [part.split(".") for part in (parts[2:5] if from_the_front else parts[-3:])]
     pythons, abis, platforms = [one[:1] for one in sets] if first_only else sets
     python_fits, platform_fits = python_fits or _python_fits, platform_fits or _platform_fits
-    interpreter = any(python_fits(p, a, machine) for p in pythons for a in abis)
-    return interpreter and any(platform_fits(one, machine) for one in platforms)
+    taken = {a for p in pythons for a in abis if python_fits(p, a, machine)}
+    places = {one for one in platforms if platform_fits(one, machine)}
+    return any(a == "none" or one != "any" for a in taken for one in places)
 
 
 def _python_fits(
