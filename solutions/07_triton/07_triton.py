@@ -796,8 +796,8 @@ def column_sums(z_ptr, sum_ptr, N, V, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 # - Where programs meet in one element, they add atomically.
 #
 # The texts are laid out as these five are. A load and a store may share a mask by its name: if that
-# lacks an index, it is the line that makes the mask which is wrong. No other store lacks a mask that
-# it needs. Some lines may change places, and a comment may stand between them. Stuck?
+# lacks an index, the line that makes the mask is the wrong one. No other store lacks a mask that it
+# needs. Some lines may change places, and a comment may stand between them. Stuck?
 # `hint("broken_kernel")`
 
 

@@ -278,8 +278,8 @@ _counted(
 )
 _counted(
     "every_graph_each_time",
-    "The graphs were multiplied by the calls. A graph that was made for another shape does not run "
-    "in a call: count the runs.",
+    "The graphs were multiplied by the calls. A call runs only the graphs on its way, not those "
+    "of another branch or another shape: count the runs.",
     lambda given, calls: (_operations(given), len(given.graphs) * calls),
 )
 given_to_backend.wrong(

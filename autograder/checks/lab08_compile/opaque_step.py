@@ -190,8 +190,8 @@ def _given(dtype: torch.dtype, xs: list[Tensor]) -> Believed:
 
 SEVERAL = (
     "The operator stands in the graphs more than once. If step calls it once, each of several N "
-    "has a graph, and something makes a guard of N: a fake kernel with a number of rows of its own "
-    "(take z.shape[0]), or a compile that is not dynamic."
+    "has a graph, and something makes a guard of N: a fake kernel that makes a number of it "
+    "(hand z.shape[0] on as it is, without int), or a compile that is not dynamic."
 )
 
 

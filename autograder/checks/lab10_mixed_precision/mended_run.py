@@ -248,8 +248,8 @@ def _expect_as(got: Trained, want: Trained) -> None:
             off = float((mine[name] - weight).abs().max())
             if not off <= 1e-6 * float(weight.abs().max()):
                 raise Wrong(
-                    expected=f"a change of {_change(want, k, name):.4g}",
-                    got=f"{_change(got, k, name):.4g}",
+                    expected=f"a change of {_change(want, k, name):.8g}",
+                    got=f"{_change(got, k, name):.8g}",
                     where=f"the weight of {name!r} in step {k}",
                     why=_why(got, want, k, name),
                 )

@@ -218,8 +218,8 @@ _wrong(
 )
 _wrong(
     "upward",
-    "Right for positive numbers. Negative ones move toward zero here: the rule is about the size, "
-    "away from zero.",
+    "Right for positive numbers. For negative ones the two neighbours are exchanged: where the "
+    "sum reaches the step, |x| is rounded up, away from zero.",
     lambda x, random, bits: _chosen(x, random, bits, toward="up"),
 )
 _wrong(

@@ -111,7 +111,7 @@ def _of_a_write(op: Operator) -> str:
     """Why no write of an operator of a whole release is a fault."""
     written = next((one.split()[-1] for one in op.arguments.split(",") if "!" in one), "")
     if written:
-        return f"`{op.name}` writes {written}, and its schema says `(a!)` of it."
+        return f"`{op.name}` writes {written} alone, and its schema says `(a!)` of that."
     return (
         f"`{op.name}` writes none of its arguments. A tensor of its own is none, and a comment "
         "writes nothing."

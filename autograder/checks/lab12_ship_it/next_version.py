@@ -88,7 +88,7 @@ def _why_these(names: list[Any], broken: list[str], case: Case) -> str:
             return _OPERATORS["gone"]
         reading = decisive(before[name], after[name])
         if before[name] == after[name]:
-            return _OPERATORS["unchanged"]
+            return f"`{name}` {_OPERATORS['unchanged']}"
         return _CHANGES.get(reading, _OPERATORS["breaks" if name in broken else "does_not"])
     return _OPERATORS["twice"]
 
@@ -296,8 +296,8 @@ _OPERATORS = {
     "come": "A new operator was called a break. Nobody calls it yet: a feature.",
     "gone": "An operator is gone, and its callers get an error. An overload is an operator of its "
     "own: another one that stays does not help.",
-    "unchanged": "An operator whose schema is as it was was called a break. Compare each overload "
-    "with itself.",
+    "unchanged": "has the schema that it had, and was called a break. Compare each overload with "
+    "itself.",
     "breaks": "This change breaks old calls. Find the argument that is gone, of another type, or "
     "in another place.",
     "does_not": "All old calls still run after this change, and mean the same: nothing breaks.",

@@ -132,8 +132,8 @@ _NEW = {
     "label_smoothing more, times its own. The mean divides as it does without.",
     "weight": "Right so far, without `weight`. With it a row counts weight[target] times, and the "
     "mean divides by the sum of those weights, over the rows that count.",
-    "softcap": "Right so far, without softcap. With it z becomes softcap * tanh(z / softcap), bias "
-    "and all, before the softmax and the z-loss see it.",
+    "softcap": "Right so far, without softcap. With it the softmax and the z-loss see softcap * "
+    "tanh(z / softcap), bias and all; on the way back dz is multiplied by 1 - tanh^2.",
     "shift": "Right so far, without shift. With it position k of a sentence is asked for t[..., k "
     "+ 1], and the last position for none.",
     "z_loss": "Right so far, without z_loss. With it every row that counts adds z_loss * lse^2 of "
