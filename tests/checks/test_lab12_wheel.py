@@ -15,6 +15,7 @@ from autograder.checks.lab12_ship_it.head_wheel import (
     CPP,
     ENDED,
     FOREIGN,
+    FROM_THE_ROOT,
     FULL_HEADERS,
     INIT,
     LEFT_OUT,
@@ -137,7 +138,7 @@ def test_a_tag_that_a_python_refuses(tags: str) -> None:
 
 def test_what_it_links_and_asks_for() -> None:
     whole = {"files": ["headloss/_C.so"], "asks": ["torch_old", "exp"], "links": ["libm.so.6"]}
-    _expect_wheel(whole, ["torch_old"])
+    _expect_wheel(whole, ["torch_old"], "")
     for change, why in (
         ({"files": []}, LEFT_OUT),
         ({"asks": ["aoti_torch_new"]}, TOO_NEW),
@@ -147,7 +148,11 @@ def test_what_it_links_and_asks_for() -> None:
         ({"links": ["libcustom.so"]}, FOREIGN),
     ):
         with pytest.raises(Wrong) as wrong:
-            _expect_wheel(whole | change, ["torch_old"])
+            _expect_wheel(whole | change, ["torch_old"], "")
+        assert wrong.value.why == why
+    for named, why in (("headloss/_C.so", FROM_THE_ROOT), ("_C.so", LEFT_OUT)):
+        with pytest.raises(Wrong) as wrong:
+            _expect_wheel(whole | {"files": []}, ["torch_old"], f'headloss = ["{named}"]')
         assert wrong.value.why == why
 
 

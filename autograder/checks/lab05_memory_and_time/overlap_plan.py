@@ -125,7 +125,7 @@ def _waited(plan: Plan, work: str) -> str:
     for kind, event, stream in plan[:place]:
         if kind == "record":
             recorded[str(event)] = stream
-        elif kind == "wait" and recorded[str(event)] == stream != its:
+        elif kind == "wait" and recorded.get(str(event)) == stream != its:
             return f"{work} is on stream {its}, and stream {stream} waits for its own event"
     if its not in waits:
         return "its stream waits for no event before it"

@@ -177,9 +177,9 @@ def _runs_on(tag: str, python: str) -> bool:
     if not re.fullmatch(r"(?:cp|py)[23]\d{0,2}", interpreter):
         return False
     machine = {
-        "system": "any",
-        "arch": "any",
+        "system": "linux",
+        "arch": "x86_64",
         "python": (3, int(python[2:])),
         "free_threaded": False,
     }
-    return fits(f"headloss-0-{interpreter}-{abi}-any.whl", machine)
+    return fits(f"headloss-0-{interpreter}-{abi}-linux_x86_64.whl", machine)

@@ -22,6 +22,8 @@ def test_no_table_is_cut_off(site: Path, page: Page) -> None:
         tables = page.locator(".pst-scrollable-table-container")
         for width in (390, 768, 1000):
             page.set_viewport_size({"width": width, "height": 844})
+            # On a busy machine the page is drawn anew some time after it was made narrower.
+            page.wait_for_function("width => window.innerWidth === width", arg=width)
             assert tables.evaluate_all(wide) == 0, (path.name, width)
         seen += tables.count()
     assert seen > 20
