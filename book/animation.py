@@ -20,7 +20,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from autograder.attacks.sample_class import LAB, QUESTIONS, wrong_source
-from autograder.notebook.checking import checked
+from autograder.notebook.checking import Checked, checked
 from book.unit import ROOT
 
 SITE = ROOT / "build" / "book" / "html" / "index.html"
@@ -68,7 +68,8 @@ def card() -> str:
     names: dict[str, Any] = {"math": math}
     exec(code, names)
     shown = checked(question, names, seed=SEED)
-    assert str(known.sentence) in shown.text, shown.text
+    assert isinstance(shown, Checked), shown.text
+    assert shown.verdict.misconception == MISTAKE, shown.text
     return CELL.format(code=escape(f'{code}\n\n\ncheck("{question}")'), card=shown.html)
 
 
