@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
+from collections.abc import Callable, Iterable
 
 import torch
 
@@ -194,11 +196,24 @@ def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
 
 def _runs(size: Sizes, stride: Sizes) -> list[tuple[int, int]]:
     """The size and the stride of each run."""
+    return _joined(_longer(size, stride), operator.eq)
+
+
+def _longer(size: Sizes, stride: Sizes) -> list[tuple[int, int]]:
+    """The dimensions along which there is a step."""
+    return [(n, s) for n, s in zip(size, stride, strict=True) if n != 1]
+
+
+def _joined(
+    dims: Iterable[tuple[int, int]], joins: Callable[[int, int], bool]
+) -> list[tuple[int, int]]:
+    """Runs of (size, stride). joins: whether a dimension goes on in the run before it, by the
+    stride of that and by how far all of the dimension reaches."""
     runs: list[tuple[int, int]] = []
-    for n, s in zip(size, stride, strict=True):
-        if n != 1 and runs and runs[-1][1] == n * s:
+    for n, s in dims:
+        if runs and joins(runs[-1][1], n * s):
             runs[-1] = runs[-1][0] * n, s
-        elif n != 1:
+        else:
             runs.append((n, s))
     return runs
 
@@ -221,20 +236,13 @@ view_strides.wrong(
     "neighbours_not_merged",
     "Each old dimension was taken for a run. Neighbours that can be walked through as one are one "
     "run: merge them first.",
-    view_strides=lambda size, stride, new_size: _cut(
-        [(n, s) for n, s in zip(size, stride, strict=True) if n != 1], new_size
-    ),
+    view_strides=lambda size, stride, new_size: _cut(_longer(size, stride), new_size),
 )
 
 
 @view_strides.wrong("size_one_ends_a_run", _SIZE_ONE)
 def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
-    runs: list[tuple[int, int]] = []
-    for n, s in zip(size, stride, strict=True):
-        if runs and runs[-1][1] == n * s:
-            runs[-1] = runs[-1][0] * n, s
-        else:
-            runs.append((n, s))
+    runs = _joined(zip(size, stride, strict=True), operator.eq)
     return _cut([(n, s) for n, s in runs if n != 1], new_size)
 
 
@@ -261,12 +269,7 @@ def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
     "0 walks all of it.",
 )
 def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
-    runs: list[tuple[int, int]] = []
-    for n, s in zip(size, stride, strict=True):
-        if n != 1 and runs and runs[-1][1] == n * s != 0:
-            runs[-1] = runs[-1][0] * n, s
-        elif n != 1:
-            runs.append((n, s))
+    runs = _joined(_longer(size, stride), lambda outer, reach: outer == reach != 0)
     return _cut(runs, new_size)
 
 
