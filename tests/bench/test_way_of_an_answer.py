@@ -11,7 +11,9 @@ import pytest
 from bench.way_of_an_answer import ROOT, Way, walked, way_of_a_graded_answer
 
 FUNCTIONS, FILES = 80, 16
-GRADED_FUNCTIONS, GRADED_FILES = 261, 45  # its page, class list and exchange are some 40 of them
+# Its page, class list and exchange are some 40 of them. 259 run on a quiet machine; beside other
+# tests one more has been seen.
+GRADED_FUNCTIONS, GRADED_FILES = 260, 45
 MEASURED = """
 from bench.way_of_an_answer import way_of_a_check
 print(*sorted(way_of_a_check().functions), sep="\\n")
@@ -51,7 +53,5 @@ def test_what_runs_is_seen_and_what_does_not_run_is_not() -> None:
 @pytest.mark.whole_class
 def test_one_more_hand_in_passes_few_functions() -> None:
     way = way_of_a_graded_answer()
-    if len(way.functions) > GRADED_FUNCTIONS:  # who has to wait on a busy machine passes one more
-        way = way_of_a_graded_answer()
     assert len(way.functions) <= GRADED_FUNCTIONS, sorted(way.functions)
     assert len(way.files) <= GRADED_FILES, sorted(way.files)

@@ -88,10 +88,10 @@ def _totals(resources: Any) -> dict[str, Any]:
 
 def _title(nb: Any) -> str:
     """The notebook's first heading."""
-    texts = (cell.source for cell in nb.cells if cell.cell_type == "markdown")
-    return next(
-        (text.splitlines()[0][2:] for text in texts if text.startswith("# ")), say("page.title")
-    )
+    for cell in nb.cells:
+        if cell.cell_type == "markdown" and cell.source.startswith("# "):
+            return str(cell.source.splitlines()[0][2:])
+    return say("page.title")
 
 
 def _parts(nb: Any, resources: Any) -> Iterator[Part]:
