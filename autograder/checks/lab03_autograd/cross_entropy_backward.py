@@ -95,7 +95,9 @@ def _of_nan(got: Tensor, z: Tensor) -> str:
         return ""
     if bool(nan.flatten()[int(z.argmax())]):
         return OVERFLOW
-    return UNDERFLOW if nan.any(dim=1).equal(nan.all(dim=1)) else ""
+    rows = nan.all(dim=1)
+    is_empty = not (z - z.max())[rows].exp().any()  # below the largest of all no exp is left there
+    return UNDERFLOW if is_empty and rows.equal(nan.any(dim=1)) else ""
 
 
 def _sum_of_a_row(got: Any, want: Tensor) -> str:

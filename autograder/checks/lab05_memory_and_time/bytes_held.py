@@ -227,15 +227,18 @@ def _(widths: Sequence[int], n: int) -> Any:
     return 2 * before, 2 * forward, 2 * peak, 2 * last
 
 
+def _with_kept(widths: Sequence[int], n: int, nbytes: int) -> Moments:
+    """With so many bytes more kept from the forward to the backward."""
+    before, forward, peak, last = _parts(widths, n).moments()
+    return before, forward + nbytes, peak + nbytes, last
+
+
 @bytes_held.wrong(
     "hidden_left_out",
     "What the ReLUs returned is missing: the next Linear saves it for the gradient of its weight.",
 )
 def _(widths: Sequence[int], n: int) -> Any:
-    parts = _parts(widths, n)
-    before, forward, peak, last = parts.moments()
-    hidden = parts.hidden
-    return before, forward - hidden, peak - hidden, last
+    return _with_kept(widths, n, -_parts(widths, n).hidden)
 
 
 @bytes_held.wrong(
@@ -244,9 +247,7 @@ def _(widths: Sequence[int], n: int) -> Any:
     "weight.",
 )
 def _(widths: Sequence[int], n: int) -> Any:
-    before, forward, peak, last = _parts(widths, n).moments()
-    hidden = FLOAT * n * widths[-2] if len(widths) > 2 else 0
-    return before, forward - hidden, peak - hidden, last
+    return _with_kept(widths, n, -FLOAT * n * widths[-2] if len(widths) > 2 else 0)
 
 
 @bytes_held.wrong(
@@ -255,10 +256,7 @@ def _(widths: Sequence[int], n: int) -> Any:
     "itself, and no mask is kept.",
 )
 def _(widths: Sequence[int], n: int) -> Any:
-    parts = _parts(widths, n)
-    before, forward, peak, last = parts.moments()
-    mask = parts.hidden // FLOAT
-    return before, forward + mask, peak + mask, last
+    return _with_kept(widths, n, _parts(widths, n).hidden // FLOAT)
 
 
 @bytes_held.wrong(

@@ -66,7 +66,8 @@ _AT_FIRST = (
 
 
 _AT_EACH_RUN = (
-    "This list has an entry for each run. A graph is listed once, when the backend gets it."
+    "This list has as many entries as there were runs. A graph is listed once, when the backend "
+    "gets it."
 )
 
 
