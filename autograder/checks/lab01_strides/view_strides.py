@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Callable, Iterable
 
 import torch
@@ -196,7 +195,7 @@ def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
 
 def _runs(size: Sizes, stride: Sizes) -> list[tuple[int, int]]:
     """The size and the stride of each run."""
-    return _joined(_longer(size, stride), operator.eq)
+    return _joined(_longer(size, stride))
 
 
 def _longer(size: Sizes, stride: Sizes) -> list[tuple[int, int]]:
@@ -205,7 +204,8 @@ def _longer(size: Sizes, stride: Sizes) -> list[tuple[int, int]]:
 
 
 def _joined(
-    dims: Iterable[tuple[int, int]], joins: Callable[[int, int], bool]
+    dims: Iterable[tuple[int, int]],
+    joins: Callable[[int, int], bool] = lambda stride_before, reach: stride_before == reach,
 ) -> list[tuple[int, int]]:
     """Runs of (size, stride). joins: whether a dimension goes on in the run before it, by the
     stride of that and by how far all of the dimension reaches."""
@@ -242,7 +242,7 @@ view_strides.wrong(
 
 @view_strides.wrong("size_one_ends_a_run", _SIZE_ONE)
 def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
-    runs = _joined(zip(size, stride, strict=True), operator.eq)
+    runs = _joined(zip(size, stride, strict=True))
     return _cut([(n, s) for n, s in runs if n != 1], new_size)
 
 
