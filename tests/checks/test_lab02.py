@@ -76,6 +76,17 @@ def test_a_view_that_begins_further_on_is_no_new_storage() -> None:
     assert (verdict.state, verdict.misconception) == (State.FAIL, "offsets_charged")
 
 
+def test_a_view_without_elements_has_no_address_and_is_no_new_storage() -> None:
+    """It was accepted: an address within an old storage finds every view but an empty one."""
+    within = (
+        "any(s.data_ptr() <= result.data_ptr() < s.data_ptr() + s.nbytes() "
+        "for s in (t.untyped_storage() for t in old))"
+    )
+    edit = ("storage.data_ptr() in known", within)
+    verdict = solved("carried_bytes", edit)
+    assert (verdict.state, verdict.misconception) == (State.FAIL, "empty_views_charged")
+
+
 def test_a_kernel_that_stays_in_the_table_is_told_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -112,6 +123,27 @@ def test_a_tensor_made_in_inference_has_no_keys_of_autograd_though_it_learns() -
 def test_an_answer_that_raises_is_told_what_that_means(
     name: str, edit: tuple[str, str], said: str
 ) -> None:
+    verdict = solved(name, edit)
+    assert verdict.state is State.FAIL
+    assert said in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "said"),
+    [
+        ("trace_linear", ("str(func)", 'f"{func.overloadpacket}.default"'), "aten.sum.dim_IntList"),
+        ("tensor_keys", ('"cpu" else', '"cpu" and dtype.itemsize < 8 else'), "whatever its dtype"),
+        (
+            "tensor_keys",
+            ('f"Autograd{', "f\"Autograd{prefix * ('C' in prefix)}{"),
+            "after the device alone",
+        ),
+    ],
+)
+def test_a_value_that_breaks_a_rule_is_told_the_rule(
+    name: str, edit: tuple[str, str], said: str
+) -> None:
+    """The first was told that another line had been recorded; the others, which key was missing."""
     verdict = solved(name, edit)
     assert verdict.state is State.FAIL
     assert said in verdict.sentence

@@ -96,6 +96,9 @@ def _ways(draw: Draw, n: int) -> list[list[Step]]:
         [("add", (), {"other": draw.tensor(n, 64)}), ("clone", (), {}), ("detach", (), {})],
         [("t", (), {}), ("clone", (), {}), ("contiguous", (), {}), ("contiguous", (), {})],
         [("relu", (), {}), ("view", (-1,), {}), ("add_", (1.0,), {"alpha": 2})],
+        # Without elements, at the end of a storage and at its beginning: their own address is 0.
+        [("add", (1.0,), {}), ("narrow", (0, n, 0), {})],
+        [("narrow", (1, 0, 0), {}), ("sum", (1,), {})],
         # Long enough, and large enough, for an address to come again.
         [("repeat", (200, 1), {}), *[(name, (), {}) for name in ("relu", "sin", "cos") * 3]],
     ]
@@ -169,6 +172,19 @@ def _(x: torch.Tensor, steps: list[Step]) -> Carried:
         return 0 if is_view else result.untyped_storage().nbytes()
 
     value, charges = _ledger(x, steps, charge, place=lambda t: t.data_ptr())
+    return value, sum(charges)
+
+
+@carried_bytes.wrong(
+    "empty_views_charged",
+    "A view without elements was charged. Its t.data_ptr() is 0, an address in nobody's storage, "
+    "but its storage is its argument's: compare t.untyped_storage().data_ptr().",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    def charge(is_view: bool, result: torch.Tensor, read: int) -> int:
+        return 0 if is_view and result.numel() else result.untyped_storage().nbytes()
+
+    value, charges = _ledger(x, steps, charge)
     return value, sum(charges)
 
 

@@ -36,6 +36,10 @@ INFERENCE = (
     "bookkeeping: it carries neither autograd's key nor ADInplaceOrView."
 )
 SPARSE_AUTOCAST = "A sparse CPU tensor has the autocast key too: it belongs to the device."
+ANY_AUTOCAST = (
+    "Every CPU tensor has the autocast key, however it was made and whatever its dtype is: it "
+    "belongs to the device."
+)
 
 
 @lab.question(
@@ -85,8 +89,8 @@ def tensor_keys(student: Student, draw: Draw) -> None:
 
 def _one_cause(got: Any, want: Names, *, layout: str) -> str:
     """Said before which names are missing, and which are too many."""
-    if layout != "strided" and isinstance(got, (list, tuple)) and ["AutocastCPU", *got] == want:
-        return SPARSE_AUTOCAST
+    if isinstance(got, (list, tuple)) and ["AutocastCPU", *got] == want:
+        return ANY_AUTOCAST if layout == "strided" else SPARSE_AUTOCAST
     return INFERENCE if _learns(got) and not _learns(want) else ""
 
 
@@ -103,7 +107,14 @@ def _because(got: Any, want: Names, device: str, layout: str) -> str:
     if want[-1] not in got:
         return f"The backend key of layout {layout} on device {device} is {want[-1]}."
     missing = [key for key in want if key not in got]
+    if missing and missing[0].startswith("Autograd") and _names_autograd(got):
+        return f"The autograd key is named after the device alone: here it is {missing[0]}."
     return f"This tensor carries {missing[0]}, which is not in the list." if missing else ""
+
+
+def _names_autograd(keys: Any) -> bool:
+    """Whether an autograd key is in the list, by whichever name."""
+    return any(isinstance(key, str) and key.startswith("Autograd") for key in keys)
 
 
 def _every_kind(n: int) -> list[Kind]:

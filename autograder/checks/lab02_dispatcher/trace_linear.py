@@ -92,6 +92,12 @@ def _other_line(names: list[Any], want: Names) -> str:
             "A name here is none that str(func) gives in a TorchDispatchMode. Those begin with "
             "`aten.` and end in the overload."
         )
+    if [_packet(n) for n in names] == [_packet(n) for n in want] and names != want:
+        mine, right = next(pair for pair in zip(names, want, strict=True) if pair[0] != pair[1])
+        return (
+            f"F.linear(x, w, b), its sum and its backward dispatch {right} where {mine} stands: "
+            "the overload is part of the name, and str(func) has that of the call."
+        )
     more, less = Counter(names) - Counter(want), Counter(want) - Counter(names)
     if not (more and less):
         return ""
@@ -99,6 +105,11 @@ def _other_line(names: list[Any], want: Names) -> str:
         f"F.linear(x, w, b), its sum and its backward dispatch {next(iter(more))} less often with "
         f"these three, and {next(iter(less))} more often: something else was recorded."
     )
+
+
+def _packet(name: str) -> list[str]:
+    """Namespace and operator, without the overload."""
+    return name.split(".")[:2]
 
 
 def _dispatched(
