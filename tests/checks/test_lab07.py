@@ -165,6 +165,10 @@ EDITS = [
     ("fused_backward_kernel", "tl.dot(dz, w", "tl.dot(tl.exp(z - lse[:, None]) - hit, w",
      "dx_without_cotangent"),
     ("fused_backward_kernel", ', input_precision="ieee"', "", "in_tf32"),
+    ("linear_kernel", "d = first + tl.arange(0, FEATURES)",
+     "d = (first + tl.arange(0, FEATURES)) % D", "first_features_again"),
+    ("fused_loss_kernel", "lse - at_target", "-tl.log(tl.exp(at_target - lse))",
+     "through_the_probability"),
 ]  # fmt: skip
 
 
@@ -178,6 +182,23 @@ def test_a_kernel_with_one_fault_is_told_its_sentence(
     for seed in (1, 2):
         verdict = asked(question, source.replace(was, instead), seed)
         assert (verdict.state, verdict.sentence) == (State.FAIL, known[misreading])
+
+
+def test_a_probability_vanishes_whatever_is_drawn() -> None:
+    """A loss that is above 104, of which float32 has no probability, is asked on every seed."""
+    for seed in range(40):
+        losses = [case.want["loss_ptr"].max() for case in cases_of("fused_loss_kernel", seed)]
+        assert max(losses) > 104, seed
+
+
+def test_words_taken_off_the_sum_again_are_not_a_maximum_from_0(solved: dict[str, Any]) -> None:
+    """Their maximum begins at -inf, as it should."""
+    source = solved["written"]("fused_loss_kernel").replace(', other=float("-inf")', ", other=0.0")
+    beyond = "(WORDS - V % WORDS) % WORDS * tl.exp(-top)"
+    source = source.replace("tl.log(total)", f"tl.log(total - {beyond})")
+    verdict = asked("fused_loss_kernel", source)
+    assert (verdict.state, "begins at 0" in str(verdict.sentence)) == (State.FAIL, False)
+    assert "taken off the sum again" in str(verdict.sentence)
 
 
 @pytest.mark.parametrize("question", KERNELS)
@@ -547,6 +568,21 @@ class TestPage:
         assert "programs meet" in str(verdict.where)
         assert "no repair" in str(verdict.sentence)
 
+    def test_a_maximum_that_is_kept_too_late_is_not_what_was_there(
+        self, solved: dict[str, Any]
+    ) -> None:
+        """Where nothing overflows, the kernel was right before and is not with that line."""
+
+        def too_late(source: str) -> Any:
+            for number, line in enumerate(source.splitlines(), 1):
+                if (m := re.fullmatch(r"(\s+)(\w+) = (\w+)", line)) and "tl.max(" in source:
+                    return number, f"{m[2]} = tl.maximum({m[2]}, {m[3]})"
+            return solved["broken_kernel"](source)
+
+        student = LocalStudent({"broken_kernel": too_late})
+        verdict = ask(lab.questions["broken_kernel"], student, seed=3)
+        assert (verdict.state, "only after the sum" in str(verdict.sentence)) == (State.FAIL, True)
+
     @pytest.mark.parametrize("seed", range(3))
     def test_a_comment_is_no_line_of_the_kernel(self, seed: int, solved: dict[str, Any]) -> None:
         """A store in a comment stands above each store that has to add, whatever is drawn."""
@@ -594,6 +630,7 @@ RIGHT_FORMS = (
 @pytest.mark.parametrize(
     ("question", "old", "new", "sentence"),
     [
+        ("softmax_kernel", "0), mask=v < V)", "0), mask=e > 0)", "Some elements of an output"),
         ("softmax_kernel", "tl.max(z, 0)", "tl.min(z, 0)", "The smallest is taken"),
         ("softmax_kernel", "tl.exp(", "tl.exp2(", "tl.exp2 is a power of 2."),
         ("softmax_kernel", "z += tl.load", "z -= tl.load", repairs.TURNED),

@@ -11,7 +11,8 @@ from importlib import resources
 
 import pytest
 
-from autograder.checks.lab07_triton.read_ptx import TARGETS, facts
+from autograder.checks.lab07_triton.read_ptx import TARGETS, _compiled, _edited, facts
+from autograder.judge import Draw
 
 try:
     from triton import language as tl
@@ -35,6 +36,19 @@ class TestPtx:
         for _, text in texts():
             assert len(re.findall(r"\.reg \.b32\s+%r<", text)) == 1
             assert set(re.findall(r"(?:ld|st)\.global\S*\.v(\d+)", text)) <= {"2", "4"}
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_each_access_that_is_added_names_as_many_registers_as_it_moves(self, seed: int) -> None:
+        """Of their kind too: who counts registers reads these texts as those of a compiler."""
+        kinds = {"8": "%rs", "16": "%rs", "32": "%r", "64": "%rd"}
+        text = re.sub(r"//.*", "", _edited(Draw(seed), _compiled("sm_80"), True))
+        accesses = re.findall(r"\b((?:ld|st)\.(?:global|shared)\S*)(.*)", text)
+        assert len(accesses) > 10
+        for word, rest in accesses:
+            many = next((int(n) for n in re.findall(r"\.v(\d)", word)), 1)
+            bits = word.rpartition(".")[2][1:]
+            held = re.findall(r"%[a-z]+", rest.partition("{")[2].partition("}")[0])
+            assert held == [kinds[bits]] * many, word + rest
 
     def test_each_generation_multiplies_in_its_own_way(self) -> None:
         found = {target: facts(text)["mma"] for target, text in texts()}

@@ -17,6 +17,7 @@ from .memory import Fault
 from .suspects import INF, Suspect, drawn
 
 _FORM = "(number of the line, the line as it should be), or None"
+_REPAIR = "(number of the line, the line as it should be)"
 _PAIR = (
     "Of a kernel with a wrong line two things come back: (number of the line, the line as it "
     "should be)."
@@ -70,7 +71,7 @@ def broken_kernel(student: Student, draw: Draw) -> None:
         if repair is None and suspect.kind:
             student.call("broken_kernel", suspect.source)
             raise Wrong(
-                expected=_FORM,
+                expected=_REPAIR,
                 got="None",
                 where=f"for a kernel that {_BREAKS[suspect.kind]}",
                 why="There is no repair of this kernel yet.",
@@ -245,6 +246,15 @@ def _first_maximum(source: str) -> Repair:
     return _edited(source, _OLD, f"= {old[1]}") if old else None
 
 
+def _kept_too_late(source: str) -> Repair:
+    names = re.search(r"tl\.exp\((\w+) - (\w+)\)", source)
+    if not names:
+        return None
+    top, higher = names[1], names[2]
+    instead = f"{top} = tl.maximum({top}, {higher})"
+    return _edited(source, rf"\b{top} = {higher}$", instead, only=rf"(?m){_OLD}")
+
+
 _REPAIRS: Mapping[str, tuple[Callable[[str], Repair], str]] = {
     "other_is_small": (
         _other("other=-1.0", "other=1.0"),
@@ -289,6 +299,11 @@ _REPAIRS: Mapping[str, tuple[Callable[[str], Repair], str]] = {
     "old_maximum": (
         _first_maximum,
         "The maximum never grows: it stays at -inf, and every difference to it is no number.",
+    ),
+    "maximum_kept_too_late": (
+        _kept_too_late,
+        "The larger maximum is kept here only after the sum was scaled to that of the tile alone. "
+        "Both count in one unit: it has to be the larger where the new maximum is made.",
     ),
     "scale_turned": (
         lambda source: _edited(

@@ -131,6 +131,15 @@ class _Rules:
 
 
 _right = _Rules()
+
+
+def _by_parts_of_tiles(n: int, v: int, d: int, itemsize: int, rows: int, words: int) -> Moved:
+    """A tile that hangs over counts as the part of one that it is."""
+    x, w, z = n * d * itemsize, n * v * (d + 1) * itemsize // rows, n * v * itemsize
+    t, loss = n * TARGET_BYTES, n * LOSS_BYTES
+    return (x * v // words + w + z + t, z + loss), (x + w + t, 2 * loss)
+
+
 _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
     "each_tensor_once": (
         "Each tensor is counted once. That is the least that can move; these programs share "
@@ -172,6 +181,11 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
         "The tiles of rows are counted with //. The last one hangs over, and a program has what is "
         "left of it: round up.",
         _Rules(whole_rows=True),
+    ),
+    "parts_of_tiles": (
+        "Tiles are counted in parts: w and b come N / ROWS times, x V / WORDS times. A program "
+        "loads all its words however few rows it has, and all its rows: round both up.",
+        _by_parts_of_tiles,
     ),
     "a_tile_too_many": (
         "There is a tile too many where N is a multiple of ROWS, or V of WORDS: round up, and "

@@ -67,6 +67,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield case_of(draw, 9, 37, 16, (16, 16), shift=400.0)
     yield case_of(draw, 6, 45, 16, (16, 32), shift=-400.0)
     yield case_of(draw, 16, 64, 16, (16, 32))
+    yield case_of(draw, 4, 32, 16, (16, 16), shift=-300.0)  # and no word beyond V
     yield case_of(draw, 1, 2, 16, (16, 16))
     yield case_of(draw, 4, 50, 16, (16, 16), first=130.0)
     yield case_of(draw, 3, 44, 16, (16, 16), scale=HUGE, w_scale=1 / HUGE)
@@ -81,12 +82,14 @@ def case_of(
     shift: float = 0.0, first: float = 0.0, scale: float = 1.0, w_scale: float = 1.0,
 ) -> Case:  # fmt: skip
     """shift: of all logits; first: of those of the first tile; scale: of x; w_scale: of w. The
-    targets are any words."""
+    targets are any words; where the first tile is higher, one of them is far below it."""
     of_x, of_w, of_b = draw.tensor(n, d, layout=x), draw.tensor(v, d), draw.tensor(v) + shift
     of_b[: tiles[1]] += first
     of_x *= scale
     of_w *= w_scale
     t = draw.integers(n, low=0, high=v - 1)
+    if first:
+        t[-1] = v - 1
     loss, lse = output(draw, n), output(draw, n)
     given = {
         "x_ptr": of_x, "w_ptr": of_w, "b_ptr": of_b, "t_ptr": t, "loss_ptr": loss, "lse_ptr": lse,
@@ -249,6 +252,19 @@ def _maximum_from_0(z: Tensor, given: Given) -> Tensor:
     return top + (z - top[:, None]).exp().sum(1).log()
 
 
+def _maximum_with_padding(z: Tensor, given: Given) -> Tensor:
+    """Words beyond V have the logit 0 in the maximum, and are not in the sum."""
+    return _maximum_from_0(z, given) if given["V"] % given["WORDS"] else z.logsumexp(1)
+
+
+def _padding_taken_off(z: Tensor, given: Given) -> Tensor:
+    """As _maximum_with_padding, but the words beyond V are in the sum, and are taken off it."""
+    beyond = -int(given["V"]) % int(given["WORDS"])
+    top = z.amax(1).clamp(min=0) if beyond else z.amax(1)
+    off = beyond * (-top).exp()  # without a word beyond 0 * inf, far below 0
+    return top + ((z - top[:, None]).exp().sum(1) + off - off).log()
+
+
 def _without_its_bias(z: Tensor, lse: Tensor, given: Given) -> Tensor:
     return lse - _at(z - given["b_ptr"], given["t_ptr"])
 
@@ -280,8 +296,8 @@ MISREADINGS = {
         _lse(_not_rescaled),
     ),
     "not_carried": Misreading(
-        "Each tile takes its own maximum for that of the row. Where it is far below the one so "
-        "far, exp(old - new) overflows: the new maximum is the larger of the two.",
+        "What the tiles before have left is scaled to the new tile alone, by exp(old - new). Where "
+        "the new tile is far below, that overflows: take off the larger of the two.",
         _lse(_not_carried),
     ),
     "words_beyond_count": Misreading(
@@ -350,6 +366,16 @@ MISREADINGS = {
         "-inf.",
         _lse(_maximum_from_0),
     ),
+    "words_beyond_win": Misreading(
+        "The words beyond V count in the maximum, with the logit 0. Where all logits are far "
+        "below, it is 0 and every exp vanishes: there they need -inf.",
+        _lse(_maximum_with_padding),
+    ),
+    "padding_taken_off": Misreading(
+        "The words beyond V count in the maximum with the logit 0, and are taken off the sum "
+        "again. Where all logits are far below 0, nothing else is in it: they need -inf.",
+        _lse(_padding_taken_off),
+    ),
     "maximum_not_kept": Misreading(
         "The maximum so far stays at -inf: at the end of a turn, top is higher.",
         _lse(lambda z, given: _rows_of(given, -torch.inf)),
@@ -370,6 +396,11 @@ MISREADINGS = {
     "probability": Misreading(
         "The loss is the probability of the target. It is minus the logarithm of it.",
         _loss(lambda z, lse, given: (_at(z, given["t_ptr"]) - lse).exp()),
+    ),
+    "through_the_probability": Misreading(
+        "The loss goes through the target's probability, which is 0 in float32 where the loss is "
+        "above 104: its logarithm is -inf. lse - z[target] needs no exp of it.",
+        _loss(lambda z, lse, given: -(_at(z, given["t_ptr"]) - lse).exp().log()),
     ),
     "exchanged": Misreading(
         "loss_ptr holds lse, and lse_ptr the loss.",

@@ -8,7 +8,7 @@ another mistake.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
@@ -185,6 +185,7 @@ def judged(
         except Wrong as wrong:
             why = _sentence(launch, cases, misreadings) if misreadings else ""
             why = why or repaired([case, *(one for one in cases if one is not case)])
+            why = why or (UNTOUCHED if misreadings and _untouched(launch, case) else "")
             raise Wrong(
                 expected=wrong.expected, got=wrong.got, where=wrong.where, why=why
             ) from None
@@ -274,6 +275,24 @@ def _alike(a: Stored | str, b: Stored | str) -> bool:
     if isinstance(a, str) or isinstance(b, str):
         return a == b
     return all(_near(a[k], b[k]) for k in a)
+
+
+UNTOUCHED = (
+    "Some elements of an output are as they were before the launch: no program stores there. Each "
+    "of them is one program's, which stores it whatever its value is."
+)
+_MARK = 7.25
+
+
+def _untouched(launch: Launcher, case: Case) -> bool:
+    """Whether an output that held NaN still holds, somewhere, what it held before: launched once
+    more, with a number in it that nobody computes."""
+    given = dict(case.given)
+    fresh = [name for name in case.want if bool(given[name].isnan().all())]
+    for name in fresh:
+        given[name] = given[name].clone().fill_(_MARK)
+    stored = _quietly(launch, replace(case, given=given))
+    return not isinstance(stored, str) and any(bool((stored[k] == _MARK).any()) for k in fresh)
 
 
 def _near(a: Tensor, b: Tensor) -> bool:

@@ -144,6 +144,17 @@ def _first_tile_again(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
     return head(blocks(given["D"], size) * x[:, :size], w[:, :size], b)
 
 
+def _read_again(of: Callable[[Tensor, int], Tensor]) -> Callable[..., Stored]:
+    """y, where features beyond D are those of other places and count again."""
+
+    def by(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
+        size = int(given["FEATURES"])
+        places = of(torch.arange(blocks(given["D"], size) * size), int(given["D"]))
+        return head(x[:, places], w[:, places], b)
+
+    return _of(by)
+
+
 def _by_steps_of_rows(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
     starts = range(0, given["D"], given["ROWS"])
     return head(x * covered(starts, given["FEATURES"], given["D"]), w, b)
@@ -166,6 +177,11 @@ def _bias_of_rows(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
 def _bias_below_n(x: Tensor, w: Tensor, b: Tensor, given: Given) -> Tensor:
     return head(x, w, torch.where(torch.arange(len(b)) < len(x), b, 0.0))
 
+
+AGAIN = (
+    "Features beyond D are read as other features, by % or by a minimum, and their products are "
+    "added again. Let x or w be 0 there."
+)
 
 MISREADINGS = {
     "edge_not_masked": faulty("out_of_bounds"),
@@ -195,6 +211,8 @@ MISREADINGS = {
         "Every turn of the loop brings the first tile of features: d is first + tl.arange(...).",
         _of(_first_tile_again),
     ),
+    "first_features_again": Misreading(AGAIN, _read_again(lambda places, d: places % d)),
+    "last_feature_again": Misreading(AGAIN, _read_again(lambda places, d: places.clamp(max=d - 1))),
     "steps_of_rows": Misreading(
         "The loop goes on by ROWS, and a tile is FEATURES wide: features are left out, or come "
         "more than once.",

@@ -19,6 +19,9 @@ TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100")
 NAMES = ("loads", "stores", "masked", "mma", "registers")
 _FORM = f"a dict with {', '.join(map(repr, NAMES))}"
 _ACCESS = re.compile(r"^(@!?%\w+\s+)?(ld|st)\.([\w.:]+)")
+_ANYWHERE = re.compile(r"(@!?%\w+\s+)?\b(ld|st)\.([\w.:]+)")
+_HELD = {"%rs": 2, "%r": 4, "%f": 4, "%rd": 8, "%fd": 8}
+"""The bytes of a register, by its kind."""
 
 
 @lab.question(
@@ -96,6 +99,10 @@ def _compiled(target: str) -> str:
     return resources.files(__package__).joinpath("ptx", f"{target}.ptx").read_text("utf-8")
 
 
+_MMA = (
+    "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 \t{ %r1, %r2, %r3, %r4 }, { %r5, %r6 }, "
+    "{ %r7 }, { %r1, %r2, %r3, %r4 };"
+)
 _FIXED = (
     "\t@%p1 ld.global.L1::evict_last.v2.b32 \t{ %r1, %r2 }, [ %rd1 + 0 ];",
     "\tld.global.b16 \t{ %rs1 }, [ %rd1 + 0 ];",
@@ -105,8 +112,8 @@ _FIXED = (
     "\tst.global.v4.b16 \t[ %rd1 + 0 ], { %rs1, %rs2, %rs3, %rs4 };",
     "\t@%p3 ld.shared.v4.b32 \t{ %r1, %r2, %r3, %r4 }, [ %r5 + 0 ];",
     "\t@%p3 st.shared.b32 \t[ %r5 + 0 ], { %r1 };",
-    "\tmma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 \t{ %r1 }, { %r2 }, { %r3 }, { %r1 };",
-    "\t@%p1 mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 \t{%r1}, {%r2}, {%r3}, {%r1};",
+    f"\t{_MMA}",
+    f"\t@%p1 {_MMA}",
     "\twgmma.fence.sync.aligned;",
     "\tst.global.b32 \t[ %rd1 + 0 ], { %r1 }; // all lanes: @%p1 guards the next one",
     "\t// @%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];",
@@ -136,9 +143,11 @@ def _drawn(draw: Draw) -> str:
     width = draw.choice(("", ".v2", ".v4"))
     of = draw.choice((".b16", ".b32", ".f32", ".u32", ".s32", ".b64"))
     where = draw.choice(("global", "global", "shared"))
+    kind = {"16": "%rs", "32": "%r", "64": "%rd"}[of[-2:]]
+    held = ", ".join(f"{kind}{k}" for k in range(2, 2 + int(width[2:] or 1)))
     if draw.choice((True, False)):
-        return f"\t{predicate}ld.{where}{width}{of} \t{{ %r1 }}, [ %rd1 + 0 ];"
-    return f"\t{predicate}st.{where}{width}{of} \t[ %rd1 + 0 ], {{ %r1 }};"
+        return f"\t{predicate}ld.{where}{width}{of} \t{{ {held} }}, [ %rd1 + 0 ];"
+    return f"\t{predicate}st.{where}{width}{of} \t[ %rd1 + 0 ], {{ {held} }};"
 
 
 @dataclass(frozen=True)
@@ -157,6 +166,8 @@ class Reader:
     masked: Sequence[str] = ("ld", "st")
     all_masked: bool = False
     named_anywhere: bool = False  # %p in an access is taken for a predicate of it
+    anywhere: bool = False  # an access is looked for in the whole line, behind // too
+    by_register: bool = False  # the registers of an access say how wide it is
     remarked: bool = True  # what stands before a // in its line counts
     registers: str = r"^\.reg\s+\.b32\s+%r<(\d+)>"
     sum_registers: bool = False
@@ -181,11 +192,11 @@ class Reader:
             if "//" in code and not self.remarked:
                 continue
             masked += self.all_masked and code.startswith("@")
-            access = _ACCESS.match(code)
+            access = _ANYWHERE.search(code) if self.anywhere else _ACCESS.match(code)
             if not access or not self._counts(access[3]) or not (self.predicated or not access[1]):
                 continue
             of = loads if (access[2] == "ld") != self.exchanged else stores
-            width = self._width(access[3])
+            width = _of_registers(code) if self.by_register else self._width(access[3])
             of[width] = of.get(width, 0) + 1
             predicate = access[1] or "%p" * (self.named_anywhere and "%p" in code)
             counts = access[2] in self.masked and not self.all_masked
@@ -216,6 +227,12 @@ class Reader:
         return word.startswith(tuple(f"{name}." for name in self.tensor_cores))
 
 
+def _of_registers(code: str) -> int:
+    """The bytes of all registers between the braces."""
+    held = re.search(r"\{([^}]*)\}", code)
+    return sum(_HELD.get(kind, 0) for kind in re.findall(r"%[a-z]+", held[1])) if held else 0
+
+
 @lru_cache(maxsize=1024)
 def _kept(reader: Reader, ptx: str) -> Facts:
     """A diagnosis asks every reader of the same texts, many times."""
@@ -235,6 +252,16 @@ _WRONG = {
     "comments_count": (
         "Lines behind // are counted. The assembler does not see them.",
         Reader(comments=True),
+    ),
+    "remarks_count": (
+        "What stands behind // is counted, in a line of its own or not. The assembler does not see "
+        "it.",
+        Reader(comments=True, anywhere=True),
+    ),
+    "width_of_registers": (
+        "The widths are those of the registers. A value of 8 bits is held in a register of 16: "
+        "how wide the access is, its type says.",
+        Reader(by_register=True),
     ),
     "shared_too": (
         "ld.shared and st.shared are counted too. They go to shared memory.",

@@ -216,6 +216,14 @@ def _right_of_all(kernels: Sequence[Kernel], machine: Machine) -> Bound:
 
 
 _MORE: dict[str, tuple[str, Callable[..., Any]]] = {
+    "each_roof_once": (
+        "Each roof is named once. Asked for is that of each kernel, in their order: two kernels "
+        "may have the same.",
+        lambda kernels, machine: (
+            _right(kernels, machine)[0],
+            list(dict.fromkeys(_right(kernels, machine)[1])),
+        ),
+    ),
     "milliseconds": (
         "These are milliseconds. Per-second rates give seconds.",
         lambda kernels, machine: (1e3 * _right(kernels, machine)[0], _right(kernels, machine)[1]),

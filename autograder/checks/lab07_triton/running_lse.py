@@ -22,6 +22,7 @@ _ABOVE = (
     "A top is above every logit of its row. It is the largest of them, which is the larger of the "
     "two tops that came."
 )
+_FINITE = "The top of two tiles without a logit is -inf, and a finite number is returned."
 _PAIR = "Two tensors come back: (top, total). Without both of them the next tile cannot be merged."
 
 
@@ -119,6 +120,8 @@ def _expect_state(got: Any, z: Tensor) -> None:
             raise Wrong(expected=_FORM, got=describe(mine), where=f"in {name}")
     if not torch.equal(top, want_top):
         why = _ABOVE if bool((top > want_top).any()) else ""
+        if bool((top.isfinite() & (want_top == -math.inf)).any()):
+            why = _FINITE
         raise Wrong(expected=f"top {want_top.tolist()}", got=f"top {top.tolist()}", why=why)
     with within("total"):
         expect_close(total, want_total, tolerance=TOLERANCE)
@@ -256,7 +259,7 @@ _MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
         _but(lambda top, total: (torch.where(top == -math.inf, 0.0, top), total)),
     ),
     "finite_for_empty_tiles": (
-        "The top of two tiles without a logit is -inf, and a finite number is returned.",
+        _FINITE,
         _but(lambda top, total: (top.clamp(min=-1e30), total)),
     ),
     "differences_as_scales": (
@@ -293,7 +296,7 @@ _MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
         _but(lambda top, total: (top, torch.where(top == -math.inf, 1.0, total))),
     ),
     "only_if_all_are_empty": (
-        "-inf is replaced only where all rows have it. One row may be empty beside others "
+        "-inf is taken care of only where all rows have it. One row may be empty beside others "
         "that are not, and gives NaN.",
         lambda a, b: _merge(a, b, _scale_of_all, torch.maximum),
     ),
@@ -303,8 +306,8 @@ _MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
         lambda a, b: _merge(a, b, _scale, torch.maximum) if _none_empty(a, b) else _unscaled(a, b),
     ),
     "through_the_logarithm": (
-        "The log-sum-exp was taken, and the top subtracted again. Beside a top of 4,000 "
-        "float32 keeps three digits behind the point: a scale of each total loses none.",
+        "The log-sum-exp was taken, and the top subtracted again. Beside a large top float32 "
+        "keeps few digits behind the point, two beside 30,000: a scale of each total loses none.",
         lambda a, b: _but(
             lambda top, total: (
                 top,

@@ -164,8 +164,10 @@ def _bias_case(draw: Draw, n: int, v: int, tiles: tuple[int, int]) -> Case:
 
 
 def _lse(draw: Draw) -> list[Case]:
+    """The last: a first tile that is higher, and so little that nothing overflows. There a maximum
+    that each tile forgets does no harm, and one that does not go with its sum does."""
     cases = [_lse_case(draw, n, v, 130) for n, v in ((4, 75), (3, 100))]
-    return [*cases, _lse_case(draw, 2, 11, -130)]
+    return [*cases, _lse_case(draw, 2, 11, -130), _lse_case(draw, 3, 40, 9)]
 
 
 def _lse_case(draw: Draw, n: int, v: int, first: float) -> Case:
