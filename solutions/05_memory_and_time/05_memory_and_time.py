@@ -457,25 +457,23 @@ check("plan_that_fits")
 
 # %% id="plan_that_fits_alternative" role="alternative"
 def plan_that_fits(work, result):
-    """Of the work whose turn it could be, take what frees the most and adds the least."""
-    todo, there, plan = {name: (set(reads), size) for name, reads, size in work}, {}, []
-
-    def grows(name):
-        reads, size = todo[name]
-        last = [r for r in reads if not any(r in todo[o][0] for o in todo if o != name)]
-        return size - sum(there[r] for r in last), name
-
-    while todo:
-        ready = [name for name in todo if todo[name][0] <= set(there)]
-        shrinking = [name for name in ready if todo[name][0]]
-        name = min(shrinking or ready, key=grows)
-        reads, there[name] = todo.pop(name)
-        plan.append(["run", name])
-        for read in reads:
-            if not any(read in todo[other][0] for other in todo):
-                plan.append(["free", read])
-                del there[read]
-    return plan
+    """The order first, with a stack; then the frees, found from the end: the last reader is met
+    first."""
+    needs = {name: list(reads) for name, reads, _ in work}
+    order, seen, stack = [], set(), [(result, False)]
+    while stack:
+        name, ready = stack.pop()
+        if ready:
+            order.append(name)
+        elif name not in seen:
+            seen.add(name)
+            stack += [(name, True), *((read, False) for read in reversed(needs[name]))]
+    plan, met = [], {result}
+    for name in reversed(order):
+        last = [read for read in dict.fromkeys(needs[name]) if read not in met]
+        met.update(last)
+        plan += [*(["free", read] for read in last), ["run", name]]
+    return plan[::-1]
 
 
 # %% [markdown] id="the-launch-queue"

@@ -40,6 +40,62 @@ def whole_numbers_widened(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) 
     )
 
 
+def read_without_padding(
+    h: torch.Tensor, w: torch.Tensor, b: torch.Tensor, words: list[str]
+) -> str:
+    """A row of zeros is taken for padding behind the sentence."""
+    real = h.any(dim=1).nonzero().flatten()
+    return words[int((w @ h[int(real[-1]) if len(real) else -1] + b).argmax())]
+
+
+def as_many_rows_as_are_not_zero(
+    h: torch.Tensor, w: torch.Tensor, b: torch.Tensor, words: list[str]
+) -> str:
+    """As if padding could only stand behind: a row of zeros further up moves the last one."""
+    return words[int((w @ h[int(h.any(dim=1).sum()) - 1] + b).argmax())]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("answer", [read_without_padding, as_many_rows_as_are_not_zero])
+def test_a_row_of_zeros_is_no_padding(answer: Callable[..., str], seed: int) -> None:
+    verdict = ask(lab.questions["next_word"], LocalStudent({"next_word": answer}), seed=seed)
+    assert (verdict.cause, verdict.misconception) == (Cause.WRONG, "")
+    assert "a row as any other" in verdict.explanation
+
+
+def count_in_float32(d: int, v: int) -> int:
+    return int(torch.tensor([float(v * d), float(v)]).sum())
+
+
+def count_in_32_bits(n: int, d: int, v: int) -> int:
+    return int(torch.tensor([2, n, d, v], dtype=torch.int32).prod(dtype=torch.int32))
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("head_parameters", count_in_float32, "float32 does not hold 33,657,402"),
+        ("head_flops", count_in_32_bits, "a multiple of 2**32 away"),
+    ],
+)
+def test_a_count_that_was_too_large_for_its_numbers_is_called_that(
+    name: str, answer: Callable[..., int], said: str
+) -> None:
+    assert said in ask(lab.questions[name], LocalStudent({name: answer}), seed=1).explanation
+
+
+def together_where_they_are_of_one_kind(
+    x: torch.Tensor, y: torch.Tensor, where: torch.dtype
+) -> Pair:
+    return x.to(where), y.to(where) if y.dtype == x.dtype else y
+
+
+def test_who_asks_the_second_too_is_not_told_that_only_the_first_was_moved() -> None:
+    student = LocalStudent({"batch_to": together_where_they_are_of_one_kind})
+    verdict = ask(lab.questions["batch_to"], student, seed=1)
+    assert (verdict.cause, verdict.misconception) == (Cause.WRONG, "")
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "sentence"),
     [

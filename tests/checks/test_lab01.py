@@ -97,3 +97,20 @@ def test_who_takes_a_run_where_none_is_left_hears_when_none_is_needed() -> None:
     verdict = ask(lab.questions["view_strides"], LocalStudent({"view_strides": ones_too}), seed=1)
     assert verdict.cause is Cause.WRONG
     assert "needs no run" in verdict.explanation
+
+
+def test_a_verdict_names_the_row_that_is_wrong_beside_a_much_larger_one() -> None:
+    def from_running_sums(x: torch.Tensor, width: int) -> torch.Tensor:
+        sums = torch.cat([x.new_zeros(1), x.cumsum(0)])
+        windows = x.unfold(0, width, 1)
+        centred = windows - ((sums[width:] - sums[:-width]) / width)[:, None]
+        if float(x.abs().max()) < 2**20:
+            return centred
+        right = windows - windows.mean(dim=1, keepdim=True)
+        return torch.cat([right[:7], centred[7:]])  # the last row alone is wrong
+
+    student = LocalStudent({"centre_windows": from_running_sums})
+    verdict = ask(lab.questions["centre_windows"], student, seed=1)
+    assert verdict.cause is Cause.WRONG
+    assert "[7, " in str(verdict.where)
+    assert "Row 7 is wrong" in verdict.explanation

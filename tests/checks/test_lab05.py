@@ -191,6 +191,29 @@ def test_the_log_is_made_of_what_torch_called() -> None:
     assert sorted(copies) == [False, True]
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_who_always_runs_what_adds_the_least_is_refused(last: bool) -> None:
+    """A large first batch comes last then. last: of equal ones the one that was written last."""
+
+    def plan_that_fits(work: list[tuple[str, list[str], int]], result: str) -> object:
+        left, nbytes = {name: set(reads) for name, reads, _ in work}, {w[0]: w[2] for w in work}
+        plan: list[tuple[str, str]] = []
+
+        def gone(name: str) -> set[str]:
+            return left[name] - set[str]().union(*(left[other] for other in left if other != name))
+
+        while left:
+            ready = [name for name in left if not left[name] & left.keys()][:: -1 if last else 1]
+            name = min(ready, key=lambda n: nbytes[n] - sum(nbytes[read] for read in gone(n)))
+            plan += [("run", name), *(("free", read) for read in gone(name))]
+            del left[name]
+        return plan
+
+    student = LocalStudent({"plan_that_fits": plan_that_fits})
+    verdict = ask(lab.questions["plan_that_fits"], student, seed=1)
+    assert "out of memory" in str(verdict), str(verdict)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_any_order_of_the_batches_fits(seed: int) -> None:
     """Whoever takes the last batch first, or the sums as they come, loses no point."""

@@ -34,6 +34,7 @@ def batch_to(student: Student, draw: Draw) -> None:
     x, y: tensors of any dtype; where: a floating-point dtype -> a pair.
     """
     kinds = [  # the drawn ones below have one float each, and it comes first
+        (torch.float32, torch.float32, torch.float64),  # two of one kind, and both have to go
         (torch.float32, torch.int64, torch.float64),
         (torch.int64, torch.float16, torch.bfloat16),
         (torch.int64, torch.bfloat16, torch.float64),  # the one whose name begins otherwise

@@ -129,7 +129,8 @@ def _(n: int, d: int, v: int, itemsize: int) -> int:
 
 flops_per_byte.wrong(
     "always_four",
-    "Right for float32. Half precision takes 2 bytes: use `itemsize`, not 4.",
+    "Right for float32, and the same whatever `itemsize` is. In half precision as many operations "
+    "move half as many bytes.",
     flops_per_byte=lambda n, d, v, itemsize: 2 * n * d * v / ((n * d + v * d + v + n * v) * 4),
 )
 flops_per_byte.wrong(
@@ -180,7 +181,7 @@ flops_per_byte.wrong(
 )
 flops_per_byte.wrong(
     "two_digits",
-    "The value is right and was rounded to two digits. Return it as it is.",
+    "The value is right and was rounded to two decimal places. Return it as it is.",
     flops_per_byte=lambda n, d, v, itemsize: round(
         2 * n * d * v / ((n * d + v * d + v + n * v) * itemsize), 2
     ),

@@ -86,6 +86,12 @@ head_bytes.wrong(
     head_bytes=lambda n, d, v, itemsize: (n * d + v * d + n * v) * itemsize + v * 4,
 )
 head_bytes.wrong(
+    "logits_always_four",
+    "The logits are charged 4 bytes per number. Their numbers take `itemsize` bytes, as all others "
+    "do.",
+    head_bytes=lambda n, d, v, itemsize: (n * d + v * d + v) * itemsize + n * v * 4,
+)
+head_bytes.wrong(
     "layer_only",
     "This is what the layer owns. The tokens that enter and the logits that leave travel too.",
     head_bytes=lambda n, d, v, itemsize: (v * d + v) * itemsize,

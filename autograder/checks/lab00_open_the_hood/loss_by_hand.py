@@ -92,8 +92,8 @@ def _because(got: Any, want: torch.Tensor, logits: torch.Tensor, targets: torch.
     if 0 < told < min(float(want), _LARGEST_LIMIT) and not probabilities.any():
         return (
             "Each right word's probability is 0 in float32 here. Your answer is "
-            f"-log({math.exp(-told):.3g}), and whatever stands in for a 0 puts a limit to "
-            "the surprise. log(sum of exp(z)) - z[right] needs no probability."
+            f"-log({math.exp(-told):.3g}): whatever stands in for a 0, or cuts off what is far "
+            "below, puts a limit to the surprise. log(sum of exp(z)) - z[right] needs neither."
         )
     row, right = logits[0].double(), int(targets[0])
     return (
@@ -126,11 +126,21 @@ loss_by_hand.wrong(
     "The sign is turned: a log of a probability is negative, a loss is its negative.",
     loss_by_hand=lambda logits, targets: -_surprises(logits, targets).mean(),
 )
+_LOG_OF_THE_MEAN = (
+    "This is the surprise at the mean probability. Take each row's log first, then the mean."
+)
 loss_by_hand.wrong(
     "log_of_the_mean",
-    "This is the surprise at the mean probability. Take each row's log first, then the mean.",
+    _LOG_OF_THE_MEAN,
     loss_by_hand=lambda logits, targets: -_surprises(logits, targets).neg().exp().mean().log(),
 )
+
+
+@loss_by_hand.wrong("log_of_the_mean_kept_finite", _LOG_OF_THE_MEAN)
+def _(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return math.log(len(targets)) - _surprises(logits, targets).neg().logsumexp(0)
+
+
 loss_by_hand.wrong(
     "one_minus_p",
     "This is one minus the probability. A loss grows without limit as the probability goes to 0: "

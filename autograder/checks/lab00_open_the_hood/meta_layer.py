@@ -51,9 +51,33 @@ def product_flops(n: int, d: int, v: int) -> int:
     return int(counted.get_total_flops())
 
 
+def _too_narrow(got: Any, want: int) -> str:
+    """What a count shows that went through numbers too narrow for it; "" for any other."""
+    if type(got) is not int or got == want:
+        return ""
+    if want >= 2**31 and (got - want) % 2**32 == 0:
+        return (
+            "The right count is a multiple of 2**32 away: 32 bits do not hold it. Compute with "
+            "Python's ints."
+        )
+    near = abs(got - want) <= want * 2**-23
+    if near and _in_float32(got) and not _in_float32(want):
+        return (
+            f"float32 does not hold {want:,}: above 2**24 it has only some of the whole numbers. "
+            "Compute with Python's ints."
+        )
+    return ""
+
+
+def _in_float32(count: int) -> bool:
+    return int(torch.tensor(float(count)).item()) == count
+
+
 def apart(got: Any, want: int, terms: Mapping[str, int]) -> str:
-    """By how much a count is wrong, in words of `terms`; "" where that is none of them, nor two
-    together, nor one twice."""
+    """By how much a count is wrong, in words of `terms`, or that its numbers were too narrow; ""
+    where that is none of them, nor two together, nor one twice."""
+    if narrow := _too_narrow(got, want):
+        return narrow
     if type(got) is not int or not (which := in_terms(abs(got - want), terms)):
         return ""
     by = f"{abs(got - want):,}"

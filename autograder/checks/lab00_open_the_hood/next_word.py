@@ -43,8 +43,9 @@ def next_word(student: Student, draw: Draw) -> None:
     for text in SENTENCES:
         h = onelayer.hidden(text)
         _expect_likeliest(student, (h, weight, bias, tokens))
-    made = (_a_long_row(), _too_large_for_exp(), _a_bias_decides(), _a_narrow_lead(draw))
-    for head in (*made, _as_many_words_as_features(), *_apart(draw)):
+    made = (_a_long_row(), _too_large_for_exp(), _a_bias_decides(), *_rows_of_zeros())
+    made += (_a_narrow_lead(draw), _as_many_words_as_features())
+    for head in (*made, *_apart(draw)):
         _expect_likeliest(student, head)
     for _ in draw.cases(3):
         h, weight = draw.tensor(draw.integer(2, 6), 8), draw.tensor(12, 8)
@@ -73,6 +74,18 @@ def _a_bias_decides() -> Head:
     """In whole numbers, so that it decides for whoever rounds the logits as well."""
     h, weight = torch.tensor([[0.0, 1.0], [1.0, 2.0]]), torch.tensor([[1.0, 1.0], [0.0, 0.0]])
     return h, weight, torch.tensor([0.0, 8.0]), ["nearest", "favoured"]
+
+
+def _rows_of_zeros() -> list[Head]:
+    """A hidden state of zeros is a row as any other: the last one, one further up, and all. Whoever
+    takes them for padding, or counts the others to find the last row, reads another row."""
+    words, bias = ["one", "favoured", "three"], torch.tensor([0.0, 1.0, 0.0])
+    rows = (
+        [[0.0, 0.0, 3.0], [4.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+        [[0.0, 0.0, 0.0], [0.0, 4.0, 0.0], [4.0, 0.0, 0.0]],
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+    )
+    return [(torch.tensor(h), torch.eye(3), bias, words) for h in rows]
 
 
 def _as_many_words_as_features() -> Head:
@@ -111,7 +124,7 @@ def _expect_likeliest(student: Student, head: Head) -> None:
     want = max(logits, key=logits.__getitem__)
     with explaining(_RAISED):
         got = student.call("next_word", *head)
-    expect_equal(got, want, why=_because(got, want, logits))
+    expect_equal(got, want, why=_because(got, want, logits, head[0][-1]))
 
 
 def _last_logits(
@@ -125,14 +138,29 @@ def _last_logits(
     }
 
 
-def _because(got: Any, want: str, logits: dict[str, float]) -> str:
-    """By how much another word is less likely; "" for what is none of the words."""
+def _because(got: Any, want: str, logits: dict[str, float], last: torch.Tensor) -> str:
+    """By how much another word is less likely, and what the last row or exp has to do with it; ""
+    for what is none of the words."""
     if not isinstance(got, str) or got not in logits:
         return ""
+    if not last.any():
+        return (
+            "The last row of h holds zeros here, and is a row as any other: each logit is its "
+            f"word's bias. That of {got!r} is {logits[got]:.4g}, and that of {want!r} is "
+            f"{logits[want]:.4g}."
+        )
+    if min(logits.values()) > _INFINITE_FROM:
+        return (
+            f"In the last row the logit of {got!r} is {logits[got]:.4g}, and that of {want!r} is "
+            f"{logits[want]:.4g}. exp of either is infinite in float32: compare the logits."
+        )
     return (
         f"In the last row the logit of {got!r} is {logits[got]:.4g}, and that of {want!r} is "
         f"{logits[want]:.4g}."
     )
+
+
+_INFINITE_FROM = 88.8  # exp of it, and of whatever is larger
 
 
 next_word.wrong(
@@ -142,7 +170,8 @@ next_word.wrong(
 )
 next_word.wrong(
     "bias_forgotten",
-    "The products are right, but the bias is not added to them. It can turn the decision.",
+    "Without the bias this word would be the likeliest. The bias is part of each logit, and can "
+    "turn the decision.",
     next_word=lambda h, W, b, words: words[int((W @ h[-1]).argmax())],
 )
 next_word.wrong(

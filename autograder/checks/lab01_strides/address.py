@@ -240,6 +240,14 @@ address.wrong(
     address=lambda index, size, stride, offset: offset + sum(_steps(index, size, stride)[:1]),
 )
 address.wrong(
+    "last_steps_by_one",
+    "The last index was added as it is. A step along the last dimension may have any stride: "
+    "multiply by it.",
+    address=lambda index, size, stride, offset: (
+        offset + sum(_steps(index, size, (*stride[:-1], 1) if stride else ()))
+    ),
+)
+address.wrong(
     "offset_in_every_dimension",
     "The offset was added once for each dimension. The walk begins there, once.",
     address=lambda index, size, stride, offset: sum(

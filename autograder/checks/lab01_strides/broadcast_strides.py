@@ -73,10 +73,20 @@ def broadcast_strides(student: Student, draw: Draw) -> None:
             got,
             want,
             to,
-            exists="The sizes fit: seen from the right, each is 1, or as long as it shall be.",
+            exists=_A_ONE_BECOMES_NOTHING
+            if _ends_in_nothing(size, to)
+            else "The sizes fit: seen from the right, each is 1, or as long as it shall be.",
             none=f"A size of {misfit[0]} does not become {misfit[1]}: only a size of 1 can be "
             "repeated. The answer is None.",
         )
+
+
+_A_ONE_BECOMES_NOTHING = "A size of 1 becomes 0 as well: it is read no time at all."
+
+
+def _ends_in_nothing(size: Sizes, to: Sizes) -> bool:
+    pairs = zip(reversed(size), reversed(to), strict=False)
+    return any((n, m) == (1, 0) for n, m in pairs)
 
 
 def _expansion(draw: Draw) -> tuple[Sizes, Sizes, Sizes]:

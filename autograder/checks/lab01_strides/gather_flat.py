@@ -107,10 +107,13 @@ def _because(
         return "The dtype is that of the storage, whatever it is."
     n, k = (got != want).nonzero()[0].tolist()
     at = offset + n * stride[0] + int(index[n, k]) * stride[1]
-    return (
-        f"Row {n}, column {int(index[n, k])} lies at {at}: {offset} + {n} * {stride[0]} + "
-        f"{int(index[n, k])} * {stride[1]}."
+    c = int(index[n, k])
+    told = (
+        f"index[{n}, {k}] is {c}. Row {n}, column {c} lies at {at}: {offset} + {n} * {stride[0]} + "
+        f"{c} * {stride[1]}."
     )
+    read = (flat == got[n, k]).nonzero().flatten().tolist()
+    return f"{told} What came lies at {read[0]}." if len(read) == 1 else told
 
 
 def _flat(x: torch.Tensor) -> torch.Tensor:

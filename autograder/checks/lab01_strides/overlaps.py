@@ -113,6 +113,11 @@ def _because(got: Any, size: Sizes, stride: Sizes) -> str:
             one, other = ("[" + ", ".join(map(str, each)) + "]" for each in (first[at], index))
             return f"Two indices have the address {at}: {one} and {other}."
         first[at] = index
+    if (1, 0) in zip(size, stride, strict=True):
+        return (
+            f"Each of the {len(first)} indices has an address of its own: nobody steps along a "
+            "size of 1, and its stride of 0 repeats nothing."
+        )
     return f"Each of the {len(first)} indices has an address of its own."
 
 

@@ -124,7 +124,8 @@ def _measured(
         why = "Both ends of an interval are readings of one kind: two clocks, or two events."
         raise Wrong(expected="two of one kind", got=str(error), why=why) from None
     except RuntimeError as error:
-        raise Wrong(expected="a sync before the end", got=str(error)) from None
+        why = "An event can be read when the host has waited for it, with a sync behind its record."
+        raise Wrong(expected="a sync behind the last record", got=str(error), why=why) from None
 
 
 def _timed(steps: list[Step], intervals: list[tuple[str, str]]) -> str:

@@ -513,6 +513,17 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
 
 
 @how_served.wrong(
+    "no_twenty_after_release",
+    "After the release a large block below 10 MiB asked for the next multiple of 2 MiB. cudaMalloc "
+    "is asked for the same 20 MiB once more.",
+)
+def _(segments: Plain, left: int, nbytes: int) -> str:
+    truth = _truth(segments, left, nbytes)
+    fits = -(-rounded(nbytes) // (2 * MIB)) * 2 * MIB <= left + _whole(segments)
+    return "after release" if truth == "out of memory" and fits else truth
+
+
+@how_served.wrong(
     "empty_pool_has_no_largest",
     "max() of nothing raises: a pool may have no free block. Say what it is then: max(free, "
     "default=0).",

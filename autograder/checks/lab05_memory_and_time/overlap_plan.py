@@ -12,6 +12,7 @@ from .stream_model import StreamModel
 
 Batches = Sequence[Sequence[int]]  # (us in, us of the kernel, us out)
 Plan = list[tuple[Any, ...]]
+Needed = dict[str, set[str]]  # work -> all that has to be over before it
 ENGINES = ("in", "kernel", "out")
 STEPS = 'a list of (kind, batch, stream), ("record", event, stream) and ("wait", event, stream)'
 
@@ -159,18 +160,36 @@ def _expect_shortest(model: StreamModel, batches: Batches, buffers: int) -> None
 
 
 def _needless_wait(model: StreamModel, batches: Batches, buffers: int) -> str:
-    """Of the first work that a stream or an event holds back without need, for what it waits."""
-    needed: dict[str, set[str]] = {}
+    """Which work a stream or an event holds back without need, and for what it waits."""
+    needed: Needed = {}
     for name, before in _before(batches, buffers).items():
         needed[name] = set(before).union(*(needed[earlier] for earlier in before))
+    if found := _needless_at_the_end(model, needed) or _first_needless(model, needed):
+        later, earlier = found
+        return f"The order is safe, but {later} waits for {earlier}, and needs nothing of it."
+    return ""
+
+
+def _first_needless(model: StreamModel, needed: Needed) -> tuple[str, str] | None:
     for piece in model.pieces:
         held_by = [p.name for p in model.pieces if p.name in piece.after - needed[piece.name]]
         if held_by:
-            return (
-                f"The order is safe, but {piece.name} waits for {held_by[-1]}, and needs nothing "
-                "of it."
-            )
-    return ""
+            return piece.name, held_by[-1]
+    return None
+
+
+def _needless_at_the_end(model: StreamModel, needed: Needed) -> tuple[str, str] | None:
+    """Back from what is over last, each time to what ended when that began: the first step that is
+    not needed has made the plan longer. None where an engine took the batches in another order."""
+    piece = max(model.pieces, key=lambda p: p.finish_us)
+    while True:
+        earlier = model.pieces[: model.pieces.index(piece)]
+        held_by = [p for p in earlier if p.finish_us == piece.begin_us]
+        wanted = [p for p in held_by if p.name in needed[piece.name]]
+        if not wanted:
+            needless = [p.name for p in held_by if p.name in piece.after]
+            return (piece.name, needless[-1]) if needless else None
+        piece = wanted[-1]
 
 
 def _before(batches: Batches, buffers: int) -> dict[str, list[str]]:

@@ -49,6 +49,9 @@ def plan_that_fits(student: Student, draw: Draw) -> None:
         # What is added to a sum may be larger than the sum. The smallest batch comes first, so who
         # always takes what adds the least fits too.
         _work(range(20, 36), fused=True),
+        # Now the largest comes first: who always takes what adds the least leaves it for the end,
+        # and holds the gradients of all others until then.
+        _work([48, *range(9, 25)], small=44),
     ]
     for work in fixed + [_drawn_work(draw) for _ in draw.cases(3)]:
         result = work[-1][0]
@@ -307,6 +310,32 @@ for _name, _turned in (
     )
     def _(work: Work, result: str, _turned: Callable[[Work], Any] = _turned) -> Plan:
         return _freed(_needed_first(work, result, _turned(work)), work, result)
+
+
+@plan_that_fits.wrong(
+    "least_growth_first",
+    "Always the work that adds the fewest bytes was run next. So the small batches came before the "
+    "large first one, and their gradients wait for the sum that begins with it: finish that batch "
+    "first.",
+)
+def _(work: Work, result: str) -> Plan:
+    nbytes = {name: size for name, _, size in work}
+    waiting = {name: list(dict.fromkeys(reads)) for name, reads, _ in work}
+    plan: Plan = []
+
+    def freed_by(name: str) -> list[str]:
+        others = {read for other, reads in waiting.items() if other != name for read in reads}
+        return [read for read in waiting[name] if read not in others]
+
+    def growth(name: str) -> int:
+        return nbytes[name] - sum(nbytes[read] for read in freed_by(name))
+
+    while waiting:
+        ready = [name for name, reads in waiting.items() if not waiting.keys() & set(reads)]
+        name = min(ready, key=growth)
+        plan += [("run", name), *(("free", read) for read in freed_by(name))]
+        del waiting[name]
+    return plan
 
 
 plan_that_fits.wrong(

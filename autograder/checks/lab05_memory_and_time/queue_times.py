@@ -246,6 +246,11 @@ _moved(
     sync=lambda host, device, idle, us, launch: (max(host, device) + launch, device, idle),
 )
 _moved(
+    "sync_is_launched",
+    "A sync costs what is left of the device's work. Only a launch costs `launch_us`.",
+    sync=lambda host, device, idle, us, launch: (max(host + launch, device), device, idle),
+)
+_moved(
     "idle_until_the_launch_begins",
     "The device is idle until the launch is over, not until it begins.",
     kernel=lambda host, device, idle, us, launch: (

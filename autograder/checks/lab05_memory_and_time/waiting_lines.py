@@ -55,6 +55,9 @@ def _about_a_line(got: Sequence[Any], log: Log) -> str:
     """What is true of the first line of which `got` says something else."""
     pairs = [pair for pair in got if isinstance(pair, (list, tuple)) and len(pair) == 2]
     said = {line: us for line, us in pairs if type(line) is type(us) is int}
+    lines = [line for line, _ in pairs if type(line) is int]
+    if len(set(lines)) < len(lines):
+        return "A line is listed more than once. It has one pair, and in it the sum of its waits."
     if len(said) < len(got):
         return ""
     rows = list(_waiting(log, _is_wait))
@@ -70,7 +73,26 @@ def _about_a_line(got: Sequence[Any], log: Log) -> str:
             times = [row[RETURNED] - row[CALLED] for row, _ in there]
             return f"The calls in which line {line} waits take {times} us."
     more = [line for line in said if line not in {row[LINE] for row, _ in rows}]
-    return f"Line {more[0]} is listed, and no call of it waits for the device." if more else ""
+    return _about_another(more[0], said[more[0]], log) if more else ""
+
+
+def _about_another(line: int, us: int, log: Log) -> str:
+    """Of a line that does not wait, what its call shows that `us` was counted for."""
+    over = 0
+    for row in log:
+        own, counted = row[OVER], row[LINE] == line and row[RETURNED] - row[CALLED] == us
+        if counted and _synchronize(row) and 0 < over <= row[CALLED]:
+            return (
+                f"Line {line} is listed. It calls {row[API]} at {row[CALLED]} us, and all work is "
+                f"over at {over} us: there is nothing to wait for."
+            )
+        if counted and row[API] == ASYNC_COPY and own is not None and own > row[RETURNED]:
+            return (
+                f"Line {line} is listed. Its copy comes back at {row[RETURNED]} us, and its work "
+                f"goes on until {own} us: the host did not wait for it."
+            )
+        over = max(over, own or 0)
+    return f"Line {line} is listed, and no call of it waits for the device."
 
 
 @cache
