@@ -125,7 +125,7 @@ def walk_graph(tokens, w, b, target):
 
 # %% id="linear_backward" role="solution"
 def linear_backward(dy, x, w):
-    """dy (N, V), x (N, D), w (V, D) -> (dx (N, D), dw (V, D), db (V,))."""
+    """dy (N, V), x (N, D), w (V, D) -> (dx (N, D), dw (V, D), db (V,)). N may be 0."""
     # take what arrives: dy[n, o] says how the loss moves with y[n, o]
     # ask who read each input: x[n, i] went into row n of y, w[o, i] into column o, b[o] as well
     ### BEGIN SOLUTION

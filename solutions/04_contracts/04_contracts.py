@@ -390,7 +390,7 @@ def cap_in_place(z, limit, dy):
 # %% id="linear_double_backward" role="solution"
 def linear_double_backward(x, w, dy, gx, gw, gb):
     """x (N, D), w (V, D), dy (N, V), gx (N, D), gw (V, D), gb (V,)
-    -> (d_dy (N, V), d_x (N, D), d_w (V, D)).
+    -> (d_dy (N, V), d_x (N, D), d_w (V, D)). N may be 0.
     """
     ### BEGIN SOLUTION
     # dx = dy @ w, dw = dy.T @ x, db = dy.sum(dim=0): dy was read three times, x and w once each

@@ -96,12 +96,16 @@ def wheel_fits(names, machine):
             return platform.startswith(system)
         old = {"manylinux1": "2_5", "manylinux2010": "2_12", "manylinux2014": "2_17"}
         for name, version in old.items():
-            platform = platform.replace(f"{name}_", f"manylinux_{version}_")
+            if name == "manylinux2014" or arch == "x86_64":
+                platform = platform.replace(f"{name}_", f"manylinux_{version}_")
         found = re.fullmatch(r"(manylinux|macosx)_(\d+)_(\d+)_(.*)", platform)
         if not found or not found[1].endswith(system):
             return False
         have = machine["glibc"] if system == "linux" else machine["macos"]
-        return (int(found[2]), int(found[3])) <= tuple(have) and found[4] in (arch, "universal2")
+        major, minor = int(found[2]), int(found[3])
+        if system == "macosx" and major > 10 and minor > 0:
+            return False
+        return (major, minor) <= tuple(have) and found[4] in (arch, "universal2")
 
     fit = []
     for name in names:
@@ -131,7 +135,9 @@ def wheel_fits(names, machine):
     elif machine["system"] == "linux":
         minors = range(machine["glibc"][1] + 1)
         platforms |= {f"linux_{arch}", *(f"manylinux_2_{minor}_{arch}" for minor in minors)}
-        legacy = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
+        legacy = {17: "manylinux2014"}
+        if arch == "x86_64":
+            legacy |= {5: "manylinux1", 12: "manylinux2010"}
         platforms |= {f"{name}_{arch}" for minor, name in legacy.items() if minor in minors}
     else:
         versions = [(10, minor) for minor in range(17)]
@@ -162,8 +168,8 @@ def wheel_fits(names, machine):
         return at_least is not None and int(at_least[1]) <= minor
 
     def platform(tag):
-        tag = re.sub("^manylinux1_", "manylinux_2_5_", tag)
-        tag = re.sub("^manylinux2010_", "manylinux_2_12_", tag)
+        tag = re.sub("^manylinux1_x86_64$", "manylinux_2_5_x86_64", tag)
+        tag = re.sub("^manylinux2010_x86_64$", "manylinux_2_12_x86_64", tag)
         tag = re.sub("^manylinux2014_", "manylinux_2_17_", tag)
         kind, *version = re.match(r"(manylinux|macosx|)_?(?:(\d+)_(\d+)_)?", tag).groups()
         arch = {tag.removeprefix(f"{kind}_{version[0]}_{version[1]}_")} if kind else set()
@@ -171,6 +177,8 @@ def wheel_fits(names, machine):
             return tag in ("any", f"{machine['system']}_{machine['arch']}")
         wanted = {"manylinux": "linux", "macosx": "macosx"}[kind]
         if machine["system"] != wanted or not arch & {machine["arch"], "universal2"}:
+            return False
+        if re.match(r"macosx_(?!10_)\d+_[1-9]", tag):
             return False
         return tuple(map(int, version)) <= tuple(machine.get("glibc") or machine["macos"])
 

@@ -223,3 +223,28 @@ def test_a_list_that_lives_on_from_call_to_call_is_told_so() -> None:
         return held
 
     assert asked("walk_graph", kept).sentence == KEPT
+
+
+def test_a_copy_in_place_of_a_view_loses_the_edit() -> None:
+    def flattened(op: str, inputs: list[Tensor], edited: Any, way: str) -> str:
+        def run(is_edited: bool) -> tuple[Tensor, ...]:
+            used = [leaf.clone() for leaf in inputs]
+            out = getattr(torch, op)(*used)
+            target = out if edited == "out" else used[edited]
+            if way == "view":
+                target = target.reshape(-1)  # a copy of what is transposed
+            elif way != "itself":
+                target = getattr(target, way)() if way == "detach" else target.data
+            if is_edited:
+                target.add_(1)
+            return torch.autograd.grad(out.sum(), [t for t in inputs if t.requires_grad])
+
+        try:
+            same = all(map(torch.equal, run(True), run(False)))
+        except RuntimeError:
+            return "raises"
+        return "harmless" if same else "silent"
+
+    for seed in range(3):
+        told = asked("edit_outcome", flattened, seed).sentence
+        assert told == sentence("edit_outcome", "copied_for_a_view")

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from autograder.checks.lab04_contracts import lab
+from autograder.checks.lab04_contracts.answers import ANOTHER_CALLS
 from autograder.checks.lab04_contracts.fused_loss import right_backward
 from autograder.checks.lab04_contracts.schedules import again as flops_again
 from autograder.checks.lab04_contracts.schedules import peak as peak_of
@@ -182,3 +183,20 @@ def test_what_a_class_keeps_for_all_of_its_calls_is_not_saved(
         page: dict[str, Any] = {"torch": torch, "F": F, "KEPT": []}
         exec(text, page)
         assert asked(name, **{name: page[name]}).state == state
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [("cap_in_place", "z <= limit"), ("loss_curvature", "F.one_hot(target, z.shape[1])")],
+)
+def test_what_is_kept_for_a_shape_is_not_that_of_the_next_call(name: str, made: str) -> None:
+    found = re.search(rf'id="{name}" role="solution"\n(.*?)\n# %%', PAGE.read_text("utf-8"), re.S)
+    assert found
+    assert found[1].count(made) == 1
+    kept = found[1].replace(made, f"KEPT.setdefault((z.shape, z.dtype), {made})")
+    for text, state in ((found[1], "pass"), (kept, "fail")):
+        page: dict[str, Any] = {"torch": torch, "F": F, "KEPT": {}}
+        exec(text, page)
+        verdict = asked(name, **{name: page[name]})
+        assert verdict.state == state
+    assert verdict.sentence == ANOTHER_CALLS

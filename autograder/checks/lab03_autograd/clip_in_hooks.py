@@ -406,6 +406,18 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     return _summed([(compared_with_one(dw), compared_with_one(db)) for dw, db in grads])
 
 
+@clip_in_hooks.wrong(
+    "limit_over_one_or_norm",
+    "Every gradient was multiplied by limit / max(1, norm), so what lies within the limit changed "
+    "too. The factor is min(1, limit / norm): compare the norm with the limit, and not with 1.",
+)
+def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
+    def over_one(g: Tensor) -> Tensor:
+        return limit * g / max(1.0, float(g.norm()))
+
+    return _summed([(over_one(dw), over_one(db)) for dw, db in each_gradient(w, b, batches)])
+
+
 clip_in_hooks.wrong(
     "by_the_largest_stretch",
     "The norm of a matrix is another one here: torch.linalg.norm(g, 2) asks how far the matrix "

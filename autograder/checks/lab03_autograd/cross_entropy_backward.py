@@ -84,7 +84,8 @@ def _expect_gradient(student: Student, z: Tensor, target: Tensor, dloss: float) 
         raise Wrong(expected="numbers", got="nan", where="in dz", why=_of_nan(got, z))
     # Room for z - logsumexp(z) in float32, where logits of some hundreds keep five digits.
     want = _torchs_cross_entropy(z, target, dloss)
-    with saying(_sum_of_a_row(got, want) if dloss else NOTHING_ARRIVES):
+    rule = _sum_of_a_row(got, want) or _unlikely_target(got, want, z, target)
+    with saying(rule if dloss else NOTHING_ARRIVES):
         expect_close(got, want, tolerance=1e-4)
 
 
@@ -112,6 +113,23 @@ def _sum_of_a_row(got: Any, want: Tensor) -> str:
         f"Row {row} of dz sums to {float(sums[row]):.3g}. Each row sums to 0: what the target "
         "gains the other words lose."
     )
+
+
+UNLIKELY = (
+    "A row is 0 whose target has almost no probability. Its gradient is the largest there is, "
+    "about -1 / N at the target: log(p) is steep where p is small, and log(p + a small number) is "
+    "flat."
+)
+
+
+def _unlikely_target(got: Any, want: Tensor, z: Tensor, target: Tensor) -> str:
+    """A sentence where a row that counts is 0, and an unlikely target is what sets it apart."""
+    if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
+        return ""
+    kept = target >= 0
+    said = z.log_softmax(dim=1).gather(1, target.clamp(min=0)[:, None])[:, 0]
+    lost = kept & (got.detach().abs().amax(dim=1) < 1e-3 * want.abs().amax(dim=1))
+    return UNLIKELY if bool(lost.any()) and bool((said[lost] < -16).all()) else ""
 
 
 def _torchs_cross_entropy(z: Tensor, target: Tensor, dloss: float) -> Tensor:

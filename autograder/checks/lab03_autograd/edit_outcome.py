@@ -83,6 +83,9 @@ def edit_outcome(student: Student, draw: Draw) -> None:
     # view(-1) of a transposed tensor raises by itself: it is not backward that refuses.
     for edited in ("out", 0):
         cases.append(("add", _inputs(draw, BOTH, "transposed"), edited, "view"))
+    # reshape(-1) copies it, so its edit is lost: seen where the node saved what is edited.
+    for op, edited in (("exp", "out"), ("sin", 0)):
+        cases.append((op, _inputs(draw, ONE, "transposed"), edited, "view"))
     with explaining({"RuntimeError: view size is not compatible": VIEWED}):
         for case, got in zip(cases, student.each("edit_outcome", cases), strict=True):
             want = torchs_outcome(*case)
@@ -191,6 +194,16 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
     if way == "view" or not saves(op, inputs, edited):
         return "harmless"
     return "silent" if way == "data" else "raises"
+
+
+@edit_outcome.wrong(
+    "copied_for_a_view",
+    "The edit of this transposed tensor was lost: reshape(-1) and flatten() have to copy it, and "
+    "nothing is changed but the copy. Any view of the tensor will do, target[...] for one.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    copied = way == "view" and not inputs[0].is_contiguous()
+    return "harmless" if copied else torchs_outcome(op, inputs, edited, way)
 
 
 @edit_outcome.wrong(

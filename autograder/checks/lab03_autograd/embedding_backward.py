@@ -189,8 +189,8 @@ def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
 
 @embedding_backward.wrong(
     "word_0_left_out",
-    "Row 0 of the table has no gradient. It is a word like the others; only `padding_idx`, which "
-    "nobody set, takes one out.",
+    "Row 0 of the table has no gradient. It is a word like the others; only `padding_idx` takes "
+    "one out, and F.embedding(tokens, w) sets none.",
 )
 def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
     dw = _torchs_embedding(dy, tokens, rows)

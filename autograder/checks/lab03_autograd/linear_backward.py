@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.explaining import saying
+from autograder.checks.explaining import explaining, saying
 from autograder.judge import Draw, Student
 
 from . import lab
@@ -30,6 +30,11 @@ TURNED = (
 NO_ROW = (
     "x has no row here, and dw and db are there all the same: tensors of their shapes, all 0. "
     "Python's `sum` of no tensors is the number 0."
+)
+
+NO_FIRST_ROW = (
+    "x and dy have no row here, and so no first one. dx, dw and db are there all the same: take "
+    "their shapes from x, from w and from w's rows; dw and db are all 0."
 )
 
 
@@ -55,7 +60,9 @@ def linear_backward(student: Student, draw: Draw) -> None:
     single = [(4, 1, 3), (4, 3, 1), (1, 1, 1)]  # one word, one feature, one of each
     for n, v, d in [(3, 4, 4), (5, 4, 4), (4, 4, 4), *drawn, *single]:
         dy, x, w = draw.tensor(n, v), draw.tensor(n, d, layout=draw.layout()), draw.tensor(v, d)
-        got = student.call("linear_backward", dy, x, w)
+        # Whoever begins with the first row, dy[0], finds none.
+        with explaining({} if n else {"IndexError": NO_FIRST_ROW}):
+            got = student.call("linear_backward", dy, x, w)
         with saying(_of_dx(got, dy, w) if n else NO_ROW):
             expect_each(got, _torchs_linear(dy, x, w), "dx dw db", alone=_ALONE)
     wide = [draw.tensor(*shape, dtype=torch.float64) for shape in ((5, 3), (5, 2), (3, 2))]

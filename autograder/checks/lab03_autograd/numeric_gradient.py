@@ -43,7 +43,8 @@ def numeric_gradient(student: Student, draw: Draw) -> None:
                 expect_close(got, want, tolerance=1e-6)
             except Wrong as wrong:
                 lost = not z.is_contiguous() and isinstance(got, Tensor) and not got.any()
-                wrong.why = LOST if lost else _known(got, z, target, h) or wrong.why
+                sentence = LOST if lost else _known(got, z, target, h)
+                wrong.why = sentence or _of_one_side(got, want, z, target, h) or wrong.why
                 raise
 
 
@@ -56,6 +57,21 @@ def _known(got: Any, z: Tensor, target: Tensor, h: float) -> str:
         if alike and torch.allclose(got, answer, rtol=1e-6, atol=1e-10):
             return known.sentence
     return ""
+
+
+ONE_SIDE = (
+    "The error is as large as that of a step to one side alone, and grows with h. In loss(z + h) - "
+    "loss(z - h) the curvature cancels, and the error grows with h * h."
+)
+
+
+def _of_one_side(got: Any, want: Tensor, z: Tensor, target: Tensor, h: float) -> str:
+    """A sentence where a small step errs about as much as one to a side does."""
+    if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
+        return ""
+    one_sided = _differences(z.to(torch.float64), target, h, 0.0)
+    error, theirs = (float((t.detach() - want).abs().max()) for t in (got, one_sided))
+    return ONE_SIDE if h < 0.01 and 0.9 * theirs <= error <= 1.1 * theirs else ""
 
 
 NO_DIFFERENCE = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from autograder.checks.same_call import known_by_this_call
 from autograder.judge import Draw, Student, expect_equal, expect_tuple
 
 from . import lab
@@ -47,12 +48,15 @@ def run_backward(student: Student, draw: Draw) -> None:
     graphs += [drawn_graph(draw) for _ in draw.cases(5)]
     nodes, _, grad = fixed_graph()
     graphs.append((nodes, "w", grad))  # the root may be a leaf
-    for nodes, root, grad in graphs:
-        got = student.call("run_backward", nodes, root, grad)
-        order, after = torchs_run(nodes, root, grad)
+    for nodes, root, given in graphs:
+        got = student.call("run_backward", nodes, root, given)
+        order, after = torchs_run(nodes, root, given)
         mine, grad = expect_tuple(got, 2, "(order, grad)")
         _expect_order(mine, order, nodes)
-        expect_equal(grad, after)
+        # Leaves that are complete at one moment may run either way round, and a diagnosis does not
+        # know it: what `grad` holds tells the mistake all the same.
+        with known_by_this_call(run_backward, student, got, nodes, root, given):
+            expect_equal(grad, after)
 
 
 # Said by the check itself, of any order: there are more orders than a list of answers can hold.
@@ -268,6 +272,17 @@ def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
     order, after = engine(nodes, root, grad, kept=arrived)
     ran = [name for name in order if arrived[name]]
     return ran, {leaf: held for leaf, held in after.items() if leaf in grad or leaf in ran}
+
+
+@run_backward.wrong(
+    "zero_is_not_written",
+    "A leaf at which 0.0 arrived has no entry. 0.0 is false in Python, and a gradient like any "
+    "other: the leaf's .grad of None becomes 0.0.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    arrived: dict[str, float] = {}
+    order, after = engine(nodes, root, grad, kept=arrived)
+    return order, {leaf: held for leaf, held in after.items() if leaf in grad or arrived[leaf]}
 
 
 @run_backward.wrong(

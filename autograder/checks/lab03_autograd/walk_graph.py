@@ -101,10 +101,27 @@ def _sorted(nodes: Sequence[Any]) -> list[str]:
     return sorted(map(str, map(_as_pair, nodes)))
 
 
+ONE_LEAF = (
+    "One leaf is listed, and the other is not: each has an AccumulateGrad of its own. Both have "
+    "one name, and one sequence number, the highest there is. Remember the nodes."
+)
+
+
 def _on_one_side(got: Sequence[Any], want: Sequence[Visit]) -> str:
     """A sentence for the right nodes with other shapes, for some of them, or for all of them and
     some again; else nothing."""
     mine, right = Counter(_sorted(got)), Counter(_sorted(want))
+    leaves = [str(node) for node in want if node[1] is not None]
+    if (
+        not mine - right
+        and len(leaves) == 2
+        and list((right - mine).elements())
+        in (
+            leaves[:1],
+            leaves[1:],
+        )
+    ):
+        return ONE_LEAF
     if not mine - right:
         return "What is listed is right, and not all that is behind the loss."
     if not right - mine and set(mine) == set(right):

@@ -15,6 +15,13 @@ Maybe = Tensor | None
 Answers = tuple[Maybe, Maybe, Maybe]
 Triple = tuple[Tensor, Tensor, Tensor]
 
+# Said of a call whose shapes an earlier one had, which was right.
+ANOTHER_CALLS = (
+    "An earlier call with tensors of these shapes was right, and this one, with other numbers, is "
+    "not. What is made for a call belongs on its ctx: the class, and a dict on it, are shared by "
+    "all calls."
+)
+
 LEARNING: tuple[Needs, ...] = (
     (True, True, True),
     (False, True, True),

@@ -12,7 +12,7 @@ from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, Wrong
 
 from . import lab
-from .answers import Triple, expect_named, parts
+from .answers import ANOTHER_CALLS, Triple, expect_named, parts
 
 Capped = tuple[Tensor, Tensor, Tensor, str]
 
@@ -54,13 +54,23 @@ def cap_in_place(student: Student, draw: Draw) -> None:
             dy = 2.0 + dy.abs()  # above every limit, below no logit that was cut
         z[0, 0] = limit  # not cut off
         z[0, 1] = limit + over  # cut off
-        got = parts(student.call("cap_in_place", z, limit, dy), "z, lost, gradient, node")
-        want = _cap(z, limit, dy)
-        for (name, rule), mine, right in zip(_RULES.items(), got[:3], want, strict=True):
-            with saying(rule):
-                expect_named(name, mine, right, tolerance=1e-12 if dtype is double else 1e-5)
-        if got[1].requires_grad:
-            raise Wrong(expected="a report without gradient", got="requires_grad is True")
+        _ask(student, z, limit, dy)
+    with saying(ANOTHER_CALLS):  # in shape and dtype as before: a mask belongs to its call
+        _ask(student, z.flip(1), limit, dy, rules=dict.fromkeys(_RULES, ""))
+
+
+def _ask(
+    student: Student, z: Tensor, limit: float, dy: Tensor, rules: dict[str, str] | None = None
+) -> None:
+    got = parts(student.call("cap_in_place", z, limit, dy), "z, lost, gradient, node")
+    tolerance = 1e-12 if z.dtype is torch.float64 else 1e-5
+    for (name, rule), mine, right in zip(
+        (rules or _RULES).items(), got[:3], _cap(z, limit, dy), strict=True
+    ):
+        with saying(rule):
+            expect_named(name, mine, right, tolerance=tolerance)
+    if got[1].requires_grad:
+        raise Wrong(expected="a report without gradient", got="requires_grad is True")
 
 
 _RULES = {

@@ -166,9 +166,9 @@ def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
 
 @linear_fn.wrong(
     "kept_as_attributes",
-    "The node saved nothing, and backward worked all the same: the tensors hang on ctx as "
-    "attributes. torch then checks no version, and an edit in place gives a wrong gradient without "
-    "a word. Use save_for_backward.",
+    "The node saved nothing, and backward worked all the same: the tensors are kept past torch, as "
+    "attributes of ctx or inside a function. torch then checks no version, and an edit in place "
+    "gives a wrong gradient without a word. Use save_for_backward.",
 )
 def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
     y, _, answers = _plain(x, w, b, dy)

@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student
 
 from . import lab
-from .answers import Triple, expect_named, parts
+from .answers import ANOTHER_CALLS, Triple, expect_named, parts
 from .fused_loss import CLASSES_COUNTED, EVERY_TARGET_PUSHED, hard_targets
 
 Answer = tuple[Tensor, None]
@@ -56,7 +57,12 @@ def loss_curvature(student: Student, draw: Draw) -> None:
     _ask(student, z, target, draw.tensor(3, 5), tolerance=1e-4)
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
         z, v = draw.tensor(4, 6, dtype=dtype), draw.tensor(4, 6, dtype=dtype)
-        _ask(student, z, hard_targets(draw, 4, 6), v, tolerance=tolerance)
+        target = hard_targets(draw, 4, 6)
+        _ask(student, z, target, v, tolerance=tolerance)
+        # In shape and dtype as before: what was made for a call belongs to that call.
+        for other_z, other in ((z, (target + 1) % 6), (z.flip(1), target)):
+            with saying(ANOTHER_CALLS):
+                _ask(student, other_z, other, v, tolerance=tolerance)
 
 
 def _ask(student: Student, z: Tensor, target: Tensor, v: Tensor, *, tolerance: float) -> None:
@@ -124,8 +130,9 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 
 @loss_curvature.wrong(
     "p_constant",
-    "For the second backward p is a constant here: it was saved in forward, made under no_grad, or "
-    "detached. Make it from z itself, in backward, where torch records.",
+    "For the second backward p is a constant here: p, or what it is computed from, was made in "
+    "forward or under no_grad, or detached. Make it from z itself, in backward, where torch "
+    "records.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     return _own(lambda z, *others: _right(z.detach(), *others), z, target, v)
@@ -225,8 +232,8 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 
 @loss_curvature.wrong(
     "dloss_constant",
-    "dz is right, but dloss was taken for a number, with item or detach. It has a history, too: "
-    "here the loss is squared, and what arrives depends on z.",
+    "dz is right, but dloss was taken for a number, with float, item or detach. It has a "
+    "history, too: here the loss is squared, and what arrives depends on z.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     return _own(lambda z, target, dloss: _right(z, target, dloss.detach()), z, target, v)
