@@ -145,6 +145,21 @@ def test_what_a_list_that_lives_on_and_a_list_turned_around_do_is_told() -> None
         assert ask(question, LocalStudent({"mended_loop": answer}), seed=1).sentence == sentence
 
 
+def test_batches_pinned_ahead_of_the_loop_and_copied_by_their_old_names_are_told() -> None:
+    def pinned_ahead(batches: Any, weights: Any, moments: Any) -> Any:
+        def copy(tape: Tape, batch: str) -> str:
+            if not tape.rows:
+                for name in batches:
+                    tape.pin(name)
+            return tape.copy(batch, non_blocking=True)
+
+        return mended._loop(batches, weights, moments, copy=copy)
+
+    (question,) = [question for question in REPAIRS if question.name == "mended_loop"]
+    verdict = ask(question, LocalStudent({"mended_loop": pinned_ahead}), seed=1)
+    assert verdict.sentence == mended.PIN_DROPPED
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_dealing_by_hand_and_by_moves_is_even_enough(seed: int) -> None:
     """Two other ways to the rule, from deals that break it."""

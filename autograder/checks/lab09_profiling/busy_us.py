@@ -110,8 +110,8 @@ def _known(spans: Sequence[Pair], busy: float | None = None) -> Pair:
 
 busy_us.wrong(
     "sum_of_durations",
-    "The durations were added up. A copy and a kernel on two streams run at the same time, and the "
-    "device is busy once.",
+    "What ran at the same time on two streams was counted twice. A copy and a kernel side by side "
+    "are one busy device.",
     busy_us=lambda events: _known(
         spans_of(events, WORK), sum(end - begin for begin, end in spans_of(events, WORK))
     ),
@@ -240,6 +240,12 @@ busy_us.wrong(
     THE_ONE_BEFORE,
     busy_us=lambda events: _in_turn(sorted(spans_of(events, WORK)), latest=False),
 )
+
+
+@busy_us.wrong("the_one_before_up_to_the_last_end", THE_ONE_BEFORE)
+def _(events: list[Event]) -> Pair:
+    spans = sorted(spans_of(events, WORK))
+    return _known(spans, _in_turn(spans, latest=False)[0])
 
 
 def _cut_short(spans: Sequence[Pair]) -> Pair:

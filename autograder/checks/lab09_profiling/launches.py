@@ -36,6 +36,14 @@ OUTSIDE = (
     "A region is there that is in no step. Behind the steps the program may launch as well: asked "
     "for are the annotations inside a `ProfilerStep#`."
 )
+ONE_THREAD = (
+    "The launches of `backward` are missing. They stand on autograd's thread, and its annotation "
+    "on the main one: compare their times alone."
+)
+NO_GRAPHS = (
+    "A region is missing, or has too few: `cudaGraphLaunch` launches as well. Go by what came of a "
+    "call, not by its name."
+)
 LATER = (
     "A kernel was given to the region in which the host was when the kernel ran. By then the host "
     "is further on: ask where it was when it launched."
@@ -268,12 +276,7 @@ _wrong(
 )
 _wrong("where_the_kernel_runs", LATER, by_kernel=True)
 _wrong("innermost", INNER, innermost=True)
-_wrong(
-    "one_thread",
-    "The launches of `backward` are missing. They stand on autograd's thread, and its annotation "
-    "on the main one: compare their times alone.",
-    threads=True,
-)
+_wrong("one_thread", ONE_THREAD, threads=True)
 _wrong(
     "copies_too",
     "A copy was counted as a launch, or its time as a kernel's. Asked for are kernels.",
@@ -295,13 +298,23 @@ def _(events: Sequence[Event]) -> Regions:
     return {name: (c // 2, n // 2, took / 2) for name, (c, n, took) in found.items()}
 
 
+_wrong("graphs_left_out", NO_GRAPHS, launch=lambda call, work: call["name"] == "cudaLaunchKernel")
+_wrong(
+    "graphs_left_out_by_a_part_of_the_name",
+    NO_GRAPHS,
+    launch=lambda call, work: "LaunchKernel" in call["name"],
+)
+
+
 @launches.wrong(
-    "graphs_left_out",
-    "A region is missing, or has too few: `cudaGraphLaunch` launches as well. Go by what came of a "
-    "call, not by its name.",
+    "outermost_by_name",
+    "A region is missing that has the name of an inner annotation. Its time says whether one lies "
+    "inside another, and not its name.",
 )
 def _(events: Sequence[Event]) -> Regions:
-    return _read(events, launch=lambda call, work: call["name"] == "cudaLaunchKernel")
+    regions = _regions([e for e in events if e["cat"] == "user_annotation"])
+    inner = {e["name"] for e in regions if any(_around(o, e) for o in regions)}
+    return {name: row for name, row in _read(events).items() if name not in inner}
 
 
 _wrong("steps_named", STEPS_NAMED, steps=True)
@@ -439,12 +452,24 @@ def _(events: Sequence[Event]) -> Regions:
     "times alone, of annotations as well.",
 )
 def _(events: Sequence[Event]) -> Regions:
-    main = {e["tid"] for e in events if e["cat"] == "user_annotation" and STEP in e["name"]}
-    inner = {e["name"] for e in events if e["cat"] == "user_annotation" and e["tid"] not in main}
+    inner = _on_other_threads(events)
     ours = [e for e in events if e["ph"] != "X" or e["name"] not in inner]
     by_innermost = _read(events, innermost=True)
     found = _read(ours)
     return found | {name: by_innermost[name] for name in inner}
+
+
+def _on_other_threads(events: Sequence[Event]) -> set[str]:
+    """Annotations that stand on another thread than the steps."""
+    notes = [e for e in events if e["cat"] == "user_annotation"]
+    main = {e["tid"] for e in notes if STEP in e["name"]}
+    return {e["name"] for e in notes if e["tid"] not in main}
+
+
+@launches.wrong("thread_of_the_outermost", ONE_THREAD)
+def _(events: Sequence[Event]) -> Regions:
+    inner = _on_other_threads(events)
+    return _read([e for e in events if e["ph"] != "X" or e["name"] not in inner], threads=True)
 
 
 @launches.cost

@@ -24,12 +24,19 @@ _RAISED = {
     "AttributeError": "A tape's names are strings. What is to happen to a value is asked of the "
     "tape: `tape.op`, `tape.read`.",
 }
-READS = "A number is read in each step. The host needs none of them before the loop has ended."
+READS = (
+    "Numbers are read inside the loop, and each read waits for all that was launched before it. "
+    "The host needs none of them before the loop has ended."
+)
 ONE_BY_ONE = "The losses are read one by one: each of these reads waits. Stack them, and read once."
 BLOCKING = "A copy from pinned memory waits as well, unless it is asked not to: `non_blocking`."
 PAGEABLE = (
     "A batch is copied from pageable memory. Such a copy waits, whatever it was asked: pin the "
     "batch first."
+)
+PIN_DROPPED = (
+    "A batch is copied under its old name, from pageable memory. `tape.pin` does not change it: it "
+    "gives a new name, and that one is pinned."
 )
 EACH = "Each parameter has operators of its own. `aten._foreach_...` takes the list in one call."
 DROPPED = (
@@ -160,7 +167,9 @@ def _apart(got: Tensor, want: Tensor) -> str:
 def _expect_lean(state: Played, *, lean: int, steps: int) -> None:
     """One wait, no pageable copy, and no more calls than the loop has with lists."""
     if state.pageable:
-        raise Wrong(expected="copies from pinned memory", got=_some(state.pageable), why=PAGEABLE)
+        copied = {told.split()[1] for told in state.pageable}
+        why = PIN_DROPPED if copied & state.pinned_from else PAGEABLE
+        raise Wrong(expected="copies from pinned memory", got=_some(state.pageable), why=why)
     if any(wait.startswith("copy") for wait in state.waits):
         copies = [wait for wait in state.waits if wait.startswith("copy")]
         raise Wrong(expected="copies that do not wait", got=_some(copies), why=BLOCKING)
@@ -268,6 +277,11 @@ def _step(tape: Tape, weights: Names, moments: Names, lists: bool) -> Names:
     ]
 
 
+def _pin_dropped(tape: Tape, batch: str) -> str:
+    tape.pin(batch)
+    return tape.copy(batch, non_blocking=True)
+
+
 def _wrong(name: str, sentence: str, **how: Any) -> None:
     mended_loop.wrong(name, sentence, mended_loop=lambda *names: _loop(*names, **how))
 
@@ -277,6 +291,7 @@ _wrong("reads_each_loss", READS, reads="each")
 _wrong("reads_behind", ONE_BY_ONE, reads="behind")
 _wrong("pinned_and_blocking", BLOCKING, copy=lambda tape, batch: tape.copy(tape.pin(batch)))
 _wrong("not_pinned", PAGEABLE, copy=lambda tape, batch: tape.copy(batch, non_blocking=True))
+_wrong("pin_dropped", PIN_DROPPED, copy=_pin_dropped)
 _wrong("each_parameter", EACH, lists=False)
 _wrong("one_rounding", ROUNDED, alpha=True)
 _wrong(

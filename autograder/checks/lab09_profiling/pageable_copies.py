@@ -175,6 +175,12 @@ _wrong(
     named=("cudaMemcpyAsync",),
 )
 _wrong(
+    "copying_calls_alone",
+    "A call is missing. A graph may copy as well, and its call is `cudaGraphLaunch`: the one with "
+    "the copy's `correlation` counts, whatever it is called.",
+    named=("cudaMemcpyAsync", "cudaMemcpy"),
+)
+_wrong(
     "call_for_each_copy",
     "The time of a call was counted once for each of its copies. One call may ask for several, and "
     "the host stands in it once.",
@@ -185,11 +191,12 @@ _wrong(
     "Copies from pinned memory are among them. The host does not wait for those.",
     which=lambda name: "HtoD" in name,
 )
-_wrong(
-    "both_ways",
-    "Copies to the host are among them. `DtoH` goes the other way.",
-    which=lambda name: "Pageable" in name,
-)
+for _name, _place in (("both_ways", "Memcpy"), ("both_ways_of_the_device", "Device")):
+    _wrong(
+        _name,
+        "Copies to the host are among them. `DtoH` goes the other way.",
+        which=lambda name, place=_place: "Pageable" in name and place in name,
+    )
 _wrong(
     "to_pinned_too",
     "A copy from pageable to pinned memory is among them. `HtoH` stays on the host: asked for are "
@@ -333,11 +340,13 @@ _timed(
 _timed(
     "longest_call",
     "The time is that of the longest call. Asked for is the sum of all calls for these copies.",
-    lambda events, _: max(
-        e["dur"]
-        for e in events
-        if e["cat"] == "cuda_runtime" and e["args"]["correlation"] in _numbers(events)
-    ),
+    lambda events, _: max(_call_times(events)),
+)
+_timed(
+    "durations_once",
+    "Calls that took equally long are counted once: a set keeps equal numbers once. Which calls "
+    "are the same says their `correlation`.",
+    lambda events, _: sum({*_call_times(events)}),
 )
 _timed(
     "until_the_copy_begins",
@@ -355,6 +364,13 @@ def _numbers(events: Sequence[Event]) -> dict[int, float]:
     calls = [e for e in events if e["cat"] == "cuda_runtime"]
     began = {e["args"]["correlation"]: e["ts"] for e in calls}
     return {number: began[number] for number in numbers}
+
+
+def _call_times(events: Sequence[Event]) -> list[float]:
+    """How long the host stands in each call for these copies."""
+    numbers = _numbers(events)
+    calls = (e for e in events if e["cat"] == "cuda_runtime")
+    return [e["dur"] for e in calls if e["args"]["correlation"] in numbers]
 
 
 _timed("milliseconds", MILLISECONDS, lambda events, found: found[2] / 1000)

@@ -47,13 +47,14 @@ _KERNEL_US, _COPY_US, _CALL_US = 4.0, 30.0, 3.0
 
 @dataclass
 class Played:
-    """What became of a tape. device, host, pinned: values by name. waits: the rows in which the
-    host waits. launches: how many operators were asked for, without views. pageable: rows that copy
-    from it."""
+    """What became of a tape. device, host, pinned: values by name. pinned_from: what was pinned,
+    under another name. waits: the rows in which the host waits. launches: how many operators were
+    asked for, without views. pageable: rows that copy from it."""
 
     device: dict[str, Tensor]
     host: dict[str, Tensor]
     pinned: set[str] = field(default_factory=set)
+    pinned_from: set[str] = field(default_factory=set)
     waits: list[str] = field(default_factory=list)
     pageable: list[str] = field(default_factory=list)
     launches: int = 0
@@ -130,6 +131,7 @@ def _moved(
     told = f"{call} {args[0]} ({where.removeprefix('in ')})"
     if call == "pin":
         state.pinned |= set(names)
+        state.pinned_from.add(args[0])
         return value
     if call == "read":
         state.waits.append(told)

@@ -351,6 +351,25 @@ def _cut_each(events: Sequence[Event]) -> Times:
     return own
 
 
+def _added_back(events: Sequence[Event]) -> Times:
+    """All inside taken off, and what is inside of that added again."""
+    operators = [e for e in events if e["cat"] == "cpu_op"]
+    own: Times = {}
+    for e in operators:
+        mine = [o for o in operators if o["tid"] == e["tid"]]
+        inside = [o for o in mine if _holds(e, o)]
+        twice = sum(o["dur"] for i in inside for o in mine if _holds(i, o))
+        took = e["dur"] - sum(o["dur"] for o in inside) + twice
+        own[e["name"]] = own.get(e["name"], 0.0) + took
+    return own
+
+
+self_times.wrong(
+    "grandchildren_added_back",
+    "What was taken off twice was added back, and with one more level inside it comes back too "
+    "often. Take off the operators directly inside, and no others.",
+    self_times=_added_back,
+)
 for _at, _threads in (("on_its_thread", True), ("on_any_thread", False)):
     self_times.wrong(
         f"without_its_sign_{_at}",

@@ -45,7 +45,10 @@ TRIP = (
     "one instead."
 )
 ITSELF = "A value is converted to the dtype that it has already. Read the value itself."
-DEAD = "A row of the step is read by nobody any more."
+DEAD = (
+    "A row of the step is read by nobody any more. Where such a row goes, those that it alone read "
+    "go too."
+)
 TWO = "Two lists of rows were asked for: (once, every)."
 OUTPUT = "Each of the two lists ends with an output row, its only one."
 STRANGE_INPUT = (
@@ -65,8 +68,8 @@ LOST = (
     "comes out is another value."
 )
 ANOTHER = (
-    "A row reads another value than before. It may read another name only where that is the same "
-    "value, in the same dtype."
+    "A row reads something else than before. It may read another name only where that has the same "
+    "value and the same dtype."
 )
 
 
@@ -388,9 +391,9 @@ def _tidied(
     sweeps: bool = True,
     through: bool = True,
 ) -> Pair:
-    """The repair, and the ways to get it wrong. trips: which are taken out; "exact", "all",
-    "none". itself: so is a conversion to the same dtype. through: a constant may depend on another
-    one."""
+    """The repair, and the ways to get it wrong. trips: which are taken out; "exact", "all", "none",
+    "both" conversions of each. itself: so is a conversion to the same dtype. through: a constant
+    may depend on another one."""
     came_from: dict[str, str] = {}
     same: dict[str, str] = {}
     kept: Rows = []
@@ -398,6 +401,9 @@ def _tidied(
         args = [same.get(a, a) if isinstance(a, str) else a for a in given]
         if op == CONVERT and trips != "none":
             source = str(args[0])
+            if trips == "both" and _leads_back(rows, dtypes, name, source):
+                same[name] = source
+                continue
             is_itself = itself and dtypes[source] == dtypes[name]
             before = source if is_itself else came_from.get(source, source)
             if dtypes[before] == dtypes[name] and (itself or before != source):
@@ -407,6 +413,12 @@ def _tidied(
                 came_from[name] = source
         kept.append((name, op, args, kwargs))
     return _split(_swept(kept) if sweeps else kept, fixed if hoists else (), through)
+
+
+def _leads_back(rows: Rows, dtypes: dict[str, str], wide: str, source: str) -> bool:
+    """Whether a row converts this value in float32 to the dtype from which it came."""
+    back = [name for name, op, args, _ in rows if op == CONVERT and args == [wide]]
+    return dtypes[wide] == "float32" and any(dtypes[name] == dtypes[source] for name in back)
 
 
 def _swept(rows: Rows) -> Rows:
@@ -451,6 +463,12 @@ _wrong(
 _wrong("trips_left", TRIP, trips="none")
 _wrong("to_itself_left", ITSELF, itself=False)
 _wrong("every_trip", LOST, trips="all")
+_wrong(
+    "both_conversions",
+    "Both conversions of a detour were taken out where another row reads the value in float32: "
+    "that one computes in bfloat16 now. Take out the way back alone there.",
+    trips="both",
+)
 _wrong(
     "dead_conversions",
     "The way back is gone, and the way there is left: nobody reads it any more.",
