@@ -732,7 +732,8 @@ def fake_head(x, w, b=None):
 #   then writes into x or w, backward must not go on with the new numbers: it raises, unless a copy
 #   was saved. `backward(ctx, dy)` answers for x, w and b: what `ctx.needs_input_grad` asks for,
 #   else `None`. b may be `None` itself: the dispatcher does not pass on what equals its default,
-#   and `needs_input_grad` then has two entries.
+#   and `needs_input_grad` then has two entries. Between a forward and its backward the operator may
+#   be called again, with a bias or without one.
 # - `torch.library.register_autocast(op, device, dtype)` casts what comes in: on the `"cpu"`, to
 #   bfloat16.
 #

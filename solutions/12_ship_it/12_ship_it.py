@@ -1054,8 +1054,9 @@ STABLE_TORCH_LIBRARY_IMPL(headloss, CPU, m) { m.impl("head_loss", TORCH_BOX(&row
 #
 # An operator is named as torch does, `library::name`. It needs a gradient unless its name ends in
 # `_backward` or it writes its argument and returns nothing. A write is a method whose name ends in
-# `_`, as in `x.mul_(p)`. No line has more than one fault, and no release either. What stands in a
-# comment does not count. Here is a whole one. Stuck? `hint("broken_release")`
+# `_`, as in `x.mul_(p)`; a kernel has its operator's name, and its arguments those of the schema. No
+# line has more than one fault, and no release either. What stands in a comment does not count. Here
+# is a whole one. Stuck? `hint("broken_release")`
 
 # %% id="a-release" tags=["worked-example"]
 whole = {

@@ -66,6 +66,7 @@ BROKEN_CPP = {
     "bias_in_every_term": [BIAS_FIRST, ("w[v * w_v + d * w_d]", "w[v * w_v + d * w_d] + b[v * b_v]")],
     "added_to_what_was_there": [("y[n * V + v] = sum", "y[n * V + v] += sum")],
     "last_feature_missing": [("d < D", "d + 1 < D")],
+    "last_features_missing": [("d < D", "d < D / 8 * 8")],
     "written_by_columns": [("y[n * V + v]", "y[v * N + n]")],
     "strides_of_w_exchanged": [("v * w_v + d * w_d", "d * w_v + v * w_d")],
     "features_of_x_side_by_side": [("d * x_d", "d")],
@@ -102,6 +103,7 @@ BROKEN_TILED = {
     "returned_early": [("    float sum = 0;", "    if (n >= N || v >= V) return;\n    float sum = 0;")],
     "tile_not_masked": [("row < V && d < D ?", "d < D ?")],
     "edge_left_unwritten": [("xs[i][j] = n < N && d < D ? x[n * x_n + d * x_d] : 0;", "if (n < N && d < D) xs[i][j] = x[n * x_n + d * x_d];")],
+    "edge_brings_zeros": [("n < N && d < D ?", "n < N && v < V && d < D ?"), ("row < V && d < D ?", "row < V && n < N && v < V && d < D ?")],
     "never_shared": [("xs[i][k] * ws[j][k];", "(n < N && v < V && first + k < D ? x[n * x_n + (first + k) * x_d] * w[v * w_v + (first + k) * w_d] : 0);")],
     "last_tile_kept": [("xs[i][j] = n < N && d < D ?", "if (d < D) xs[i][j] = n < N ?"), ("ws[i][j] = row < V && d < D ?", "if (d < D) ws[i][j] = row < V ?")],
     "last_features_dropped": [("first < D;", "first + TILE <= D;")],
@@ -149,11 +151,13 @@ def no_checks(text: str) -> str:
         (lambda text: None, "as text"),
         (lambda text: edited(text, ("    else if (x.scalar_type() == ScalarType::Double)\n        loops<double>(x, w, b, y);\n    else\n        STD_TORCH_CHECK(false, \"there are kernels for float32 and float64 alone\");", "    else loops<double>(x, w, b, y);")), "has no kernel here"),
         (lambda text: edited(text, ("    STD_TORCH_CHECK(x.scalar_type() == w.scalar_type(), \"x and w have two dtypes\");\n", "")), "x and w have two dtypes"),
+        (lambda text: edited(text, ("x.scalar_type() == w.scalar_type()", "(x.scalar_type() == ScalarType::Double) == (w.scalar_type() == ScalarType::Double)")), "x and w have two dtypes"),
+        (lambda text: edited(text, ("b->scalar_type() == w.scalar_type()", "(b->scalar_type() == ScalarType::Double) == (w.scalar_type() == ScalarType::Double)")), "b has another dtype than w"),
         (lambda text: edited(text, ("(lab6, CPU, m)", "(lab6, CUDA, m)")), "no kernel for the CPU"),
         (lambda text: "\n" * 18 + edited(text, (", x.size(1), \" features, w has \", w.size(1)", "")), "says both"),
         (lambda text: edited(text, (", x.size(1), \" features, w has \", w.size(1)", "")), "says both"),
     ],
-    ids=["no checks", "no double", "not defined", "b needed", "x written", "None", "else double", "one dtype", "for CUDA", "later lines", "says nothing"],
+    ids=["no checks", "no double", "not defined", "b needed", "x written", "None", "else double", "one dtype", "w as wide", "b as wide", "for CUDA", "later lines", "says nothing"],
 )  # fmt: skip
 def test_a_broken_operator_is_told_why(
     solved: dict[str, Any], asked: Any, edit: Callable[[str], str], says: str
@@ -294,6 +298,44 @@ def test_an_operator_that_is_taught_something_else(asked: Any, key: str) -> None
     assert verdict.misconception == key, str(verdict)
 
 
+@pytest.mark.parametrize("ever", [False, True])
+def test_whether_there_is_a_bias_is_a_fact_of_a_call(asked: Any, ever: bool) -> None:
+    """ever: the operator had one at some time, and not in its last call."""
+
+    def teach_head(op: str) -> None:
+        has = [False]
+
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            has[0] = inputs[2] is not None or (ever and has[0])
+            ctx.save_for_backward(*inputs[:2])
+
+        def backward(ctx: Any, dy: Any) -> Any:
+            dx, dw, _ = answers(*ctx.saved_tensors, dy, ctx.needs_input_grad[:2])
+            return dx, dw, dy.sum(0) if has[0] and ctx.needs_input_grad[2] else None
+
+        torch.library.register_autograd(op, backward, setup_context=keep)
+        torch.library.register_autocast(op, "cpu", torch.bfloat16)
+
+    verdict = asked("teach_head", teach_head)
+    assert verdict.sentence == bench.KEPT, str(verdict)
+    assert verdict.misconception == ("" if ever else "bias_of_the_last_call")
+
+
+def test_a_backward_to_which_the_other_tensor_was_not_saved(asked: Any) -> None:
+    def teach_head(op: str) -> None:
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            learns = zip(inputs[:2], ctx.needs_input_grad, strict=False)
+            ctx.save_for_backward(*(t if need else None for t, need in learns))
+
+        def backward(ctx: Any, dy: Any) -> Any:
+            return answers(*ctx.saved_tensors, dy, ctx.needs_input_grad)
+
+        torch.library.register_autograd(op, backward, setup_context=keep)
+        torch.library.register_autocast(op, "cpu", torch.bfloat16)
+
+    assert "dx reads w, and dw reads x" in asked("teach_head", teach_head).sentence
+
+
 def test_a_bias_may_get_its_gradient_from_a_product(asked: Any) -> None:
     def by_ones(x: Any, w: Any, dy: Any, needs: Any) -> Any:
         ones = dy.new_ones(1, len(dy))
@@ -422,6 +464,7 @@ TEMPERED = {
     "returns_z_itself": tempering(lambda z, t: z if t == 1 else z / t, like, over),
     "fake_in_float32": tempering(over, lambda z, t: torch.empty_like(z, dtype=torch.float32), over),
     "fake_contiguous": tempering(over, lambda z, t: z.new_empty(z.shape), over),
+    "fake_with_gaps": tempering(over, lambda z, t: z.new_empty_strided(z.shape, z.stride()), over),
     "no_fake": tempering(over, None, over),
     "no_backward": tempering(over, like, None),
     "backward_multiplies": tempering(over, like, lambda dy, t: dy * t),
@@ -430,7 +473,7 @@ TEMPERED = {
 
 @pytest.mark.parametrize("key", TEMPERED)
 def test_an_operator_that_opcheck_would_not_pass(asked: Any, key: str) -> None:
-    if key == "fake_contiguous" and torch.__version__.startswith("2.11."):
+    if key in ("fake_contiguous", "fake_with_gaps") and torch.__version__.startswith("2.11."):
         pytest.skip("opcheck of torch 2.11 does not compare the strides of a fake result")
     assert asked("clean_temper", TEMPERED[key]).misconception == key
 

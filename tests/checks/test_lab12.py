@@ -17,7 +17,7 @@ from packaging.utils import parse_wheel_filename
 from autograder.checks.lab12_ship_it import lab
 from autograder.checks.lab12_ship_it.broken_release import WHOLE, found_in
 from autograder.checks.lab12_ship_it.next_version import _cases as drawn_versions
-from autograder.checks.lab12_ship_it.next_version import _parsed
+from autograder.checks.lab12_ship_it.next_version import _parsed, _shortened
 from autograder.checks.lab12_ship_it.options import (
     Meaning,
     drawn_cases,
@@ -37,7 +37,15 @@ from autograder.checks.lab12_ship_it.pairs_covered import (
 from autograder.checks.lab12_ship_it.releases import FAULTS, load_in_a_comment, whole
 from autograder.checks.lab12_ship_it.schemas import CHANGES, Reading, drawn_schema, effect
 from autograder.checks.lab12_ship_it.tolerance import bound
-from autograder.checks.lab12_ship_it.wheel_fits import OLDEST, _linux, _mac, _names, _windows, fits
+from autograder.checks.lab12_ship_it.wheel_fits import (
+    OLDEST,
+    _linux,
+    _mac,
+    _names,
+    _unknown,
+    _windows,
+    fits,
+)
 from autograder.judge import Draw, LocalStudent, State, ask
 from onelayer.kernels.chunked import chunked_head_loss
 
@@ -73,7 +81,7 @@ def test_a_wheel_fits_where_packaging_says_so(seed: int) -> None:
     machines += [_linux(draw, False) | {"arch": a, "glibc": (2, n)} for a, n in OLDEST.items()]
     for machine in machines:
         taken = pips_tags(machine)
-        for name in _names(draw, machine):
+        for name in _names(draw, machine) + _unknown(draw, machine):
             want = bool(parse_wheel_filename(name)[3] & taken)
             assert fits(name, machine) == want, (name, machine)
 
@@ -222,6 +230,55 @@ def test_the_old_names_of_manylinux_are_asked_of_every_processor(seed: int) -> N
 
     verdict = ask(lab.questions["wheel_fits"], LocalStudent({"wheel_fits": of_intel}), seed=seed)
     assert "2014_aarch64" in str(verdict), str(verdict)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("tag", ["manylinux2010_aarch64", "macosx_11_3_arm64"])
+def test_a_platform_that_pip_does_not_have_is_asked(tag: str, seed: int) -> None:
+    def by_its_age_alone(names: list[str], machine: dict[str, Any]) -> list[str]:
+        return [n for n in names if fits(n, machine) or n.endswith(f"-{tag}.whl")]
+
+    student = LocalStudent({"wheel_fits": by_its_age_alone})
+    verdict = ask(lab.questions["wheel_fits"], student, seed=seed)
+    assert verdict.state is State.FAIL, str(verdict)
+
+
+def _sharded(stats: torch.Tensor, z: torch.Tensor, t: torch.Tensor, first: int, by: str) -> Any:
+    """A right sharded loss, but for what `by` says."""
+    tops, sums, picked = stats.unbind(1)
+    if by == "0 where there is no column":
+        tops = torch.where(sums > 0, tops, 0.0)
+    top, keep = tops.amax(0), t != -100
+    lse = top + (sums * (tops - top).exp()).sum(0).log()
+    here = torch.arange(z.shape[1]) + first == t[:, None]
+    if by == "the target's logit":
+        here = z == picked.sum(0)[:, None]
+    dz = ((z - lse[:, None]).exp() - here.float()) * keep[:, None] / keep.sum()
+    return (lse - picked.sum(0))[keep].mean(), dz
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("by", ["", "the target's logit", "0 where there is no column"])
+def test_equal_logits_and_logits_far_below_zero_are_asked(by: str, seed: int) -> None:
+    student = LocalStudent({"sharded_loss": lambda *given: _sharded(*given, by)})
+    verdict = ask(lab.questions["sharded_loss"], student, seed=seed)
+    assert verdict.state is (State.FAIL if by else State.PASS), str(verdict)
+    assert ("why?" in str(verdict)) == bool(by), str(verdict)
+
+
+def test_a_schema_is_shortened_to_what_is_not_the_same() -> None:
+    old = "l::f(Tensor x, int? k, int a, int b, float? c=None, int d=1, int e=2) -> Tensor"
+    new = old.replace("float? c=None", "float? c")
+    assert _shortened(new, old) == "l::f(..., int b, float? c, int d=1, ...) -> Tensor"
+    assert _shortened("l::f(int[2] n) -> Tensor", "l::f(int[] n) -> Tensor") == (
+        "l::f(int[2] n) -> Tensor"
+    )
+    assert _shortened("l::f(Tensor(a!) x, int n) -> ()", "l::f(Tensor x, int n) -> ()") == (
+        "l::f(Tensor(a!) x, int n) -> ()"
+    )
+    assert (
+        _shortened("l::f(int n) -> Tensor y", "l::f(int n) -> Tensor") == "l::f(int n) -> Tensor y"
+    )
 
 
 def test_a_matrix_that_is_kept_for_other_exclusions_is_refused() -> None:

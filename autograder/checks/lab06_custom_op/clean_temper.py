@@ -174,6 +174,11 @@ def _fake_contiguous(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
     return right if z.is_contiguous() else _but(right, faketensor="MetadataMismatchError")
 
 
+def _fake_with_gaps(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
+    dense = z.is_contiguous() or z.T.is_contiguous()
+    return right if dense else _but(right, faketensor="MetadataMismatchError")
+
+
 def _no_fake(right: Answer, z: Tensor, t: float, dy: Maybe) -> Answer:
     error = "UnsupportedOperatorException"
     return _but(right, faketensor=error, aot_dispatch_dynamic=error)
@@ -215,6 +220,11 @@ _WRONG = {
         "For a transposed z the fake kernel says contiguous, and z / t keeps the strides of z. "
         "`torch.empty_like(z)` does too.",
         _fake_contiguous,
+    ),
+    "fake_with_gaps": (
+        "For a z with gaps between its elements the fake kernel says the strides of z, and z / t "
+        "is new memory without gaps. `torch.empty_like(z)` says so too.",
+        _fake_with_gaps,
     ),
     "no_fake": (
         "There is no fake kernel: whatever runs without data stops at this operator.",

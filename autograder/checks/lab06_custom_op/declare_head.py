@@ -106,7 +106,9 @@ def _expect_schema(op: str, declared: Any, want: str) -> None:
             raise Wrong(expected=place, got=where, where=f"in {op}", why=why)
         if mine != wanted:
             there = said("within", place=f"in {op},", rest=place)
-            raise Wrong(expected=wanted, got=mine, where=there, why=f"Your schema: {text}")
+            raise Wrong(
+                expected=wanted, got=mine, where=there, why=_about(place, wanted, mine, text)
+            )
     if len(got) != len(right):
         says = f"{len(right)} arguments and returns"
         raise Wrong(expected=says, got=str(len(got)), where=f"in {op}", why=f"Your schema: {text}")
@@ -114,6 +116,18 @@ def _expect_schema(op: str, declared: Any, want: str) -> None:
         why = "The kernel is to be registered for the key CPU, and for no other."
         got_keys = ", ".join(map(str, keys)) or "none"
         raise Wrong(expected="a kernel for CPU", got=got_keys, where=f"of {op}", why=why)
+
+
+def _about(place: str, wanted: str, mine: str, text: str) -> str:
+    """Why these two facts differ, where it is known: two returned tensors do in the mark alone."""
+    schema = f"Your schema: {text}"
+    kinds = {fact.partition(" in set")[0] for fact in (wanted, mine)}
+    if not place.startswith("return") or kinds != {"Tensor"}:
+        return schema
+    return (
+        "A return that is an argument itself carries the mark of that argument; one without a "
+        f"mark is new memory. {schema}"
+    )
 
 
 def _of(op: str, declared: Any) -> tuple[str, list[Any]]:

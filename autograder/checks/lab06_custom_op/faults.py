@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 OUT_OF_BOUNDS = (
-    "A thread touched what lies outside of a tensor. N, V and D are no multiples of a block or a "
-    "tile: what hangs over the edge, a thread or a part of a tile, must not touch memory."
+    "A thread touched what lies outside of a tensor. N, V and D may be no multiples of a block "
+    "or a tile: what hangs over the edge, a thread or a part of a tile, must not touch memory."
 )
 IMPOSSIBLE_LAUNCH = (
     "A launch that no GPU takes. Between <<< and >>> the grid comes first, then the block, of at "
@@ -17,7 +17,8 @@ RACE = (
 )
 DIVERGENT = (
     "Some threads wait at a barrier that others never reach. A thread beyond the edge must stay "
-    "until the last __syncthreads(): mask its loads and its store, and do not return."
+    "until the last __syncthreads(): mask its loads and its store, and let it neither return "
+    "nor break out of a loop."
 )
 UNWRITTEN = (
     "A thread read a place of shared memory that nobody had written. What lies outside of x or w "

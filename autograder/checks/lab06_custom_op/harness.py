@@ -349,12 +349,30 @@ def taught(
 ) -> Any:
     """(y, [dx, dw, db], products in the backward) of a new operator that the answer taught.
     written: into what of x and w does not learn, before the backward; [] where that then raises."""
+    return _taught(name, x, w, b, dy, b, autocast, written)
+
+
+def taught_beside(name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, beside: Maybe) -> Any:
+    """As taught, and `beside` is the bias of the other forward."""
+    return _taught(name, x, w, b, dy, beside)
+
+
+def _taught(
+    name: str,
+    x: Tensor,
+    w: Tensor,
+    b: Maybe,
+    dy: Tensor,
+    beside: Maybe,
+    autocast: bool = False,
+    written: bool = False,
+) -> Any:
     x, w = (t.detach().clone().requires_grad_(t.requires_grad) for t in (x, w))
     op, _ = new_operator()
     ANSWERS[name](op)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         y = operator_of(op)(x, w, b)
-        operator_of(op)(x + 1, w, b)  # what this forward keeps is not for the backward below
+        operator_of(op)(x + 1, w, beside)  # what this forward keeps is not for the backward below
     learn = [t is not None and t.requires_grad for t in (x, w, b)]
     inputs = [t for t, one in zip((x, w, b), learn, strict=True) if t is not None and one]
     for t in (x, w):

@@ -151,6 +151,12 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     yield Refused(x[:0], w.double(), None, (), "weight_of_another_dtype")  # no row to be written
     yield Refused(x.double(), w.double(), b, (), "bias_of_another_dtype")
     yield Refused(x[:0], w, b.double(), (), "bias_of_another_dtype")
+    # two dtypes of which neither is float64, or one as wide as float64: two kernels are no two sets
+    for other in (torch.int32, torch.bfloat16):
+        yield Refused(x[:0], w.to(other), None, (), "weight_of_another_dtype")
+        yield Refused(x[:0], w, b.to(other), (), "bias_of_another_dtype")
+    yield Refused(x[:0].double(), w.long(), None, (), "weight_of_another_dtype")
+    yield Refused(x[:0].double(), w.double(), b.long(), (), "bias_of_another_dtype")
     cx, cw, cb = (t.to(torch.complex128) for t in (x, w, b))
     yield Refused(cx, cw, cb, (), "complex_has_no_kernel")
     yield Refused(x.long(), w.long(), None, (), "ints_have_no_kernel")

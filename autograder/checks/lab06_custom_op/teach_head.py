@@ -28,6 +28,11 @@ LEARNING: tuple[Needs, ...] = (
     (False, True, False),
 )
 ROUNDED = 0.02  # of the largest value: bfloat16 keeps 8 bits, and sums round again
+_NONE = (
+    "A None is computed with: it is b, of a call without a bias, or it was not saved for this "
+    "gradient. dx reads w, and dw reads x."
+)
+_CALLED = "`setup_context` is called as keep(ctx, inputs, output), `backward` as backward(ctx, dy)."
 _RAISED = {
     "RuntimeError": "The call or its backward raised. Is there an answer for each of x, w and b, "
     "None where b is None, and does it have the shape of its tensor?",
@@ -38,10 +43,12 @@ _RAISED = {
     "where b was left out.",
     "IndexError": "An entry was asked for that is not there: ctx.needs_input_grad has one for each "
     "input but a b that is None, and there it has two.",
-    "NoneType": "backward computes with None: what this gradient reads was not saved. dx reads w, "
-    "and dw reads x.",
-    "TypeError": "`setup_context` is called as keep(ctx, inputs, output), `backward` as "
-    "backward(ctx, dy).",
+    **dict.fromkeys(
+        ("'NoneType' object", "'NoneType' and", "and 'NoneType'", "not NoneType"), _NONE
+    ),
+    **dict.fromkeys(("positional argument", "keyword argument"), _CALLED),
+    "TypeError": "What was handed over is of a kind that is not taken there: the message says "
+    "which.",
 }
 
 
@@ -73,6 +80,7 @@ def teach_head(student: Student, draw: Draw) -> None:
             _ask(room, draw, needs, True, autocast=True)
         _ask(room, draw, (True, True, True), True, autocast=False, dtype=torch.float64)
         _ask_written(room, draw)
+        _ask_beside(room, draw)
 
 
 def _ask(
@@ -112,6 +120,27 @@ def _ask_written(room: Student, draw: Draw) -> None:
             mine = expect_tuple(gradients, 3, "three gradients")[k]
             with within(place, why=WRITTEN):
                 expect_close(mine, (dy @ w, dy.T @ x)[k].detach().contiguous())
+
+
+def _ask_beside(room: Student, draw: Draw) -> None:
+    """A backward after the operator was called once more, without the bias that this call has, or
+    with one: what it kept of its own call is on ctx. All else was right before, so whatever is
+    wrong here comes of the other call."""
+    raised = dict.fromkeys((*_RAISED, "ValueError", "AttributeError"), KEPT)
+    places = (
+        (True, "where the operator was called without a bias between forward and backward"),
+        (False, "where the operator was called with a bias between forward and backward"),
+    )
+    for with_bias, place in places:
+        n, v, d = draw.integer(2, 9), draw.integer(10, 19), draw.integer(20, 29)
+        x, w, b = (draw.tensor(*size, requires_grad=True) for size in ((n, d), (v, d), (v,)))
+        mine, beside = (b, None) if with_bias else (None, b)
+        dy = draw.tensor(n, v)
+        with within(place, why=KEPT):
+            with explained(raised):
+                got = room.call("taught_beside", "teach_head", x, w, mine, dy, beside)
+            want = _torchs(x, w, mine, dy, False)
+            _expect_taught(got, want, (True, True, with_bias), False)
 
 
 def _torchs(
@@ -280,6 +309,25 @@ _WRONG: dict[str, tuple[str, Bend]] = {
 }
 for _key, (_sentence, _bend) in _WRONG.items():
     teach_head.wrong(_key, _sentence, taught=_bent(_bend))
+
+
+def _raising_where_written(right: Taught, given: Sequence[Any]) -> Taught:
+    """Right in what is asked of one call: [] says that the backward raised."""
+    return (right[0], [], 0) if given[-1] else right
+
+
+def _beside(name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, beside: Maybe) -> Taught:
+    """Whether there is a bias is remembered for the operator, as it was in its last call."""
+    y, (dx, dw, db), products = _torchs(x, w, b, dy, False)
+    return y, [dx, dw, None if beside is None else db], products
+
+
+teach_head.wrong(
+    "bias_of_the_last_call",
+    KEPT,
+    taught=_bent(_raising_where_written),
+    taught_beside=_beside,
+)
 
 
 @teach_head.wrong(

@@ -159,6 +159,23 @@ def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor
     return head(as_if_contiguous(x), as_if_contiguous(w), as_if_contiguous(b))
 
 
+@tiled_head.wrong(
+    "edge_brings_zeros",
+    "Threads whose own n or v lies beyond the edge brought zeros, and others needed what they were "
+    "to bring. A load is masked by the row and the feature that it reads, and only the store by n "
+    "and v.",
+)
+def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
+    # place [i][k] of both tiles is filled by thread (i, k): its n is that of row i, its v of word k
+    in_x, in_w = _in_tiles(x), _in_tiles(w)
+    n, v = (
+        (torch.arange(16 * len(t)) < size).double().view(-1, 16)
+        for t, size in ((in_x, len(x)), (in_w, len(w)))
+    )
+    sums = torch.einsum("aifk,cjfk,ck,aj->aicj", in_x, in_w, v, n).flatten(2).flatten(0, 1)
+    return (sums[: len(x), : len(w)] + b.double()).float()
+
+
 def _in_tiles(t: Tensor) -> Tensor:
     """t (rows, D) -> (blocks, 16, tiles of features, 16), 0 where a tile hangs over the edge."""
     padded = F.pad(t.double(), (0, -t.shape[1] % 16, 0, -t.shape[0] % 16))

@@ -122,8 +122,8 @@ ENDED = (
 RAISED = "The call raised, where each of x, w, b and t was what the page says."
 IGNORED_ROWS = "Right but for rows whose target is -100: they give 0, and read no logit."
 NOT_FINITE = (
-    "A loss is not finite, and in truth all are: exp ends at 88 in float32. Take the largest logit "
-    "of a row away before exp, and add it after log."
+    "A loss is not finite, and in truth all are: exp ends at 88 in float32 and at 709 in "
+    "float64. Take the largest logit of a row away before exp, and add it after log."
 )
 NOT_WRITTEN = (
     "A loss is not finite, though no logit is large. Is each one written before it is read? What "

@@ -114,8 +114,35 @@ def _difference(old: Schemas, new: Schemas) -> str:
     before, after = ({s.name: str(s) for s in one} for one in (old, new))
     for name in [*before, *after]:
         if before.get(name) != after.get(name):
-            return f"changed from {before.get(name, 'nothing')} to {after.get(name, 'nothing')}:"
+            was, now = before.get(name, "nothing"), after.get(name, "nothing")
+            if name in before and name in after:
+                was, now = _shortened(was, now), _shortened(now, was)
+            return f"changed from {was} to {now}:"
     return "with nothing changed"
+
+
+def _shortened(schema: str, other: str) -> str:
+    """A schema with those arguments alone that stand beside what is not the same in the other one:
+    a row has no room for two whole ones."""
+    (head, mine, back), (_, its, _) = _in_parts(schema), _in_parts(other)
+    start = _same(mine, its)
+    end = len(mine) - _same(mine[start:][::-1], its[start:][::-1])
+    first, last = max(start - 1, 0), min(end + 1, len(mine))
+    before, after = ["..."] * (first > 0), ["..."] * (last < len(mine))
+    return f"{head}({', '.join([*before, *mine[first:last], *after])}) -> {back}"
+
+
+def _in_parts(schema: str) -> tuple[str, list[str], str]:
+    """The name, the arguments and the results of a schema's text."""
+    head, _, rest = schema.partition("(")
+    arguments, _, back = rest.rpartition(") -> ")
+    return head, arguments.split(", "), back
+
+
+def _same(one: list[str], other: list[str]) -> int:
+    """How many of the first are the same in both."""
+    pairs = zip(one, other, strict=False)
+    return next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _cases(draw: Draw) -> list[Case]:

@@ -98,8 +98,8 @@ MISREAD: dict[str, tuple[str, dict[str, bool]]] = {
         {"z_always_divided": True},
     ),
     "z_always_minus_100": (
-        "The z-loss leaves out the rows whose target is -100. Those that are ignored say so by "
-        "ignore_index.",
+        "The z-loss counts rows that are ignored. Those are the rows whose target is ignore_index: "
+        "neither -100 nor a sign tells them.",
         {"z_always_100": True},
     ),
     "z_factor_squared": (

@@ -85,10 +85,17 @@ def _expect(got: Any, axes: Axes, allowed: Sequence[Run], excluded: Excluded, mo
         raise Wrong(
             expected=f"{_said(first)} in one run",
             got=f"{len(left)} such pairs in none of {len(runs)} runs",
-            why=VALUES_ALONE if _met_elsewhere(left, runs) else MISSING,
+            why=VALUES_ALONE if _met_elsewhere(left, runs) else _missing(first, allowed),
         )
     if len(runs) > most:
         raise Wrong(expected=f"at most {most} runs", got=f"{len(runs)} runs", why=TOO_MANY)
+
+
+def _missing(pair: Pair, allowed: Sequence[Run]) -> str:
+    """With a run that has both: whoever found none learns that there is one."""
+    run = next(run for run in allowed if pair <= _places(run))
+    both = ", ".join(f"{axis} {value}" for axis, value in run.items())
+    return f"{MISSING} This allowed run has both: {both}."
 
 
 def _met_elsewhere(left: Iterable[Pair], runs: Iterable[Run]) -> bool:

@@ -59,7 +59,8 @@ def sharded_loss(student: Student, draw: Draw) -> None:
     """
     cases = [(3, 1.0, False), (4, 40.0, False), (2, 1.0, True), (1, 3.0, False)]
     cases += [(draw.integer(2, 5), 5.0, bool(draw.integer(0, 1))) for _ in draw.cases(1)]
-    for shards, target, scale in [*(_drawn(draw, *case) for case in cases), *_awkward(draw)]:
+    drawn = [_drawn(draw, *case) for case in cases]
+    for shards, target, scale in [*drawn, *_awkward(draw), *_alike(draw), _far_below(draw)]:
         loss, dz = torchs_loss(torch.cat(shards, 1), target)
         stats = torch.stack([of_shard(z, target, at) for z, at in _placed(shards)])
         parts = torch.split(dz, [z.shape[1] for z in shards], 1)
@@ -125,6 +126,21 @@ def _awkward(draw: Draw) -> Iterator[Case]:
         yield list(torch.split(z[row : row + 1], widths, 1)), target[row : row + 1], 1.0
 
 
+def _alike(draw: Draw) -> Iterator[Case]:
+    """A word with the target's logit beside it, in its shard, then in the other one: the number of
+    a column tells the target, and its logit does not."""
+    for twin in (1, 5):
+        z = draw.tensor(5, 6)
+        z[:, twin] = z[:, 0]
+        yield list(torch.split(z, [3, 3], 1)), torch.zeros(5, dtype=torch.int64), 1.0
+
+
+def _far_below(draw: Draw) -> Case:
+    """One rank has no column, and all logits of the others are far below 0."""
+    z, target = draw.tensor(6, 7) - 300.0, draw.integers(6, low=0, high=6)
+    return list(torch.split(z, [4, 0, 3], 1)), target, 40.0
+
+
 def _placed(shards: list[Tensor]) -> list[tuple[Tensor, int]]:
     """Each shard with the number of its first column."""
     widths = [z.shape[1] for z in shards]
@@ -154,6 +170,8 @@ def torchs_loss(z: Tensor, target: Tensor) -> Answer:
 def joined(stats: Tensor, z: Tensor, target: Tensor, first: int, *, mistake: str = "") -> Answer:
     """The right answer, and ways to get it wrong."""
     top, sums, picked = stats.unbind(1)  # (W, N) each
+    if mistake == "empty_as_zero":
+        top = top.nan_to_num(neginf=0.0)
     counts = target > 0 if mistake == "zero_ignored" else target != IGNORED
     counts = torch.ones_like(counts) if mistake == "all_count" else counts
     if mistake == "zero_logit_ignored":
@@ -179,6 +197,8 @@ def joined(stats: Tensor, z: Tensor, target: Tensor, first: int, *, mistake: str
     if mistake == "own_maximum" and z.shape[1]:
         below = lse - top.amax(0) + z.amax(1)
     dz = _gradient(z, target, below, first, mistake)
+    if mistake == "by_its_logit":
+        dz = (z - below[:, None]).exp() - (z == at_target[:, None]).float()
     if mistake != "ignored_gradient":
         dz = dz * counts[:, None]
     if mistake == "divided_twice":
@@ -281,6 +301,11 @@ _MISTAKES = {
     "the loss of all.",
     "of_each_row": "The loss of each row came back. Asked for is one number, the mean over the "
     "targets that count.",
+    "empty_as_zero": "The maximum of a rank without a column was taken as 0, and so the largest is "
+    "at least 0. Far below, exp(top_r - 0) is 0 and the log of 0 is -inf. The -inf may stay: its "
+    "exp is 0.",
+    "by_its_logit": "1 was taken away wherever a logit is the target's. Another word may have the "
+    "same logit: the target is column target - first, and no other.",
     "rows_left_out": "dz has fewer rows than z. A row whose target is -100 stays, and its "
     "gradient is 0.",
 }

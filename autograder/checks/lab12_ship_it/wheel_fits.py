@@ -67,6 +67,14 @@ UNIVERSAL = (
     "ones."
 )
 OLDER = "A wheel for an older glibc or macOS was left out: the tag names the oldest that will do."
+INTEL = (
+    "`manylinux1` and `manylinux2010` are for x86_64 alone. Of the old names only `manylinux2014` "
+    "is for other processors too."
+)
+SECOND = (
+    "From macOS 11 on a tag's second number is 0, and pip knows no other: `macosx_11_3` fits "
+    "nowhere."
+)
 CP_NONE = "`cp311-none` names one CPython. It does not hold for later ones, as `py311-none` does."
 PY3X_ASKS = "`py314-none` asks for Python 3.14 at least. The digits behind the 3 were not read."
 ABI3_ANYWHERE = (
@@ -117,8 +125,11 @@ def wheel_fits(student: Student, draw: Draw) -> None:
     for _, minor in LEGACY.values():  # just as old as these, and one older
         older = [one for one in (minor, minor - 1) if one >= OLDEST["x86_64"]]
         old += [_linux(draw, False) | {"arch": "x86_64", "glibc": (2, one)} for one in older]
-    for machine in [*fixed, old[0], *windows, *drawn, *old[1:]]:
-        names = draw.shuffled(_names(draw, machine))
+    calls = [(machine, False) for machine in (*fixed, old[0], *windows, *drawn, *old[1:])]
+    calls += [(fixed[0], True), (fixed[2], True)]
+    for machine, unknown in calls:
+        names = _names(draw, machine) + (_unknown(draw, machine) if unknown else [])
+        names = draw.shuffled(names)
         with explaining(_RAISED):
             got = student.call("wheel_fits", names, machine)
         _expect(got, names, machine)
@@ -199,7 +210,7 @@ def why_it_does_not(name: str, machine: Machine) -> str:
         if python[2:3] != "3":
             return PYTHON_2
         if abi == "none":
-            return CP_NONE if python.startswith("cp") else PY3X_ASKS
+            return _of_one(python) if python.startswith("cp") else PY3X_ASKS
         if abi == "abi3":
             return ABI3_ANYWHERE if minor > have else ABI3_NO_GIL
         return GIL if minor == have else OLD_ABI if minor < have else NEW_ABI
@@ -211,10 +222,34 @@ def why_it_does_not(name: str, machine: Machine) -> str:
         return SYSTEM
     if asked is None or asked[2] not in (machine["arch"], "universal2"):
         return ARCHITECTURE
+    if not _known(platform):
+        if asked[0] == "manylinux":
+            return INTEL
+        return SECOND if asked[1] <= machine["macos"] else NEWER
     if (old := platform.partition("_")[0]) in LEGACY:
         have = ".".join(map(str, machine["glibc"]))
         return f"`{old}` asks for glibc 2.{LEGACY[old][1]}, and the machine has {have}."
     return NEWER
+
+
+def _of_one(python: str) -> str:
+    """Why an older CPython's wheel without an ABI does not fit."""
+    later = python.replace("cp", "py")
+    return (
+        f"`{python}-none` names one CPython. It does not hold for later ones, as `{later}-none` "
+        "does."
+    )
+
+
+def _known(platform: str) -> bool:
+    """Whether pip has such a tag at all."""
+    asked = _system_asked(platform, True)
+    if asked is None:
+        return True
+    old = platform.partition("_")[0]
+    if old in LEGACY:
+        return old == "manylinux2014" or asked[2] == "x86_64"
+    return old != "macosx" or asked[1][0] < 11 or asked[1][1] == 0
 
 
 def _python(draw: Draw, low: int = 10) -> tuple[int, int]:
@@ -288,6 +323,16 @@ def _names(draw: Draw, machine: Machine) -> list[str]:
         *(f"py3-none-{platform}" for platform in others),
     ]
     return [_named(draw, tag) for tag in tags]
+
+
+def _unknown(draw: Draw, machine: Machine) -> list[str]:
+    """Wheels whose platform is old enough, by tags that pip does not have. They are asked last:
+    then whoever knows these two rules no better is told first of all others."""
+    arch = machine["arch"]
+    tags = [f"manylinux1_{arch}", f"manylinux2010_{arch}"]
+    if machine["system"] == "macosx":
+        tags = [f"macosx_11_3_{arch}", "macosx_11_1_universal2"]
+    return [_named(draw, f"py3-none-{tag}") for tag in tags]
 
 
 def _named(draw: Draw, tags: str) -> str:
@@ -416,6 +461,8 @@ def _platform_fits(
     legacy: bool = True,
     plain_linux: bool = True,
     universal: bool = True,
+    old_anywhere: bool = False,
+    any_second: bool = False,
     compare: Callable[[Version, Version], bool] = lambda asked, have: asked <= have,
 ) -> bool:
     """One platform tag."""
@@ -428,6 +475,8 @@ def _platform_fits(
         return plain_linux and platform == f"linux_{arch}"
     wanted = _system_asked(platform, legacy)
     if wanted is None or wanted[0] != ("macosx" if system == "macosx" else "manylinux"):
+        return False
+    if not _known(platform) and not (any_second if system == "macosx" else old_anywhere):
         return False
     _, version, of_arch = wanted
     same: bool = of_arch == arch or (universal and of_arch == "universal2") or system_only
@@ -543,6 +592,16 @@ _wrong_platform(
     "version_by_parts",
     BY_PARTS,
     compare=lambda asked, have: asked[0] <= have[0] and asked[1] <= have[1],
+)
+_wrong_platform(
+    "old_names_anywhere",
+    INTEL,
+    old_anywhere=True,
+)
+_wrong_platform(
+    "any_second_number",
+    SECOND,
+    any_second=True,
 )
 _wrong(
     "first_of_a_set",
