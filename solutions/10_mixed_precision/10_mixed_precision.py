@@ -600,11 +600,11 @@ def mended_run(rows):
     """rows of a training step -> the rows without their faults."""
     ### BEGIN SOLUTION
     batches = dict.fromkeys(row[1] for row in rows if row[0] in ("forward", "backward"))
-    clips = [row[1:] for row in rows if row[0] == "clip"]
+    clips = dict(row[1:] for row in rows if row[0] == "clip")
     mended = [("weights", "float32")]
     for batch in batches:
         mended += [("forward", batch), ("backward", batch, "scaled")]
-    for name, norm in clips:
+    for name, norm in clips.items():
         mended += [("unscale", name), ("clip", name, norm), ("step", name)]
     return [*mended, ("update",)]
     ### END SOLUTION
@@ -636,14 +636,14 @@ def mended_run(rows):
     named = {}
     for verb, *arguments in rows:
         named.setdefault(verb, []).append(arguments)
-    names = [name for name, _ in named["clip"]]
+    clips = dict(named["clip"])
     batches = list(dict.fromkeys(one[0] for one in [*named["forward"], *named["backward"]]))
     body = [["weights", "float32"]]
     body += [["forward", batch] for batch in batches]
     body += [["backward", batch, "scaled"] for batch in batches]
-    body += [["unscale", name] for name in names]
-    body += [["clip", *pair] for pair in named["clip"]]
-    body += [["step", name] for name in reversed(names)]
+    body += [["unscale", name] for name in clips]
+    body += [["clip", *pair] for pair in clips.items()]
+    body += [["step", name] for name in reversed(clips)]
     return [*body, ["update"]]
 
 

@@ -292,6 +292,68 @@ def test_a_number_of_rows_is_none_of_bfloat16() -> None:
     assert any(int(torch.tensor(float(n)).bfloat16()) != n for n in sizes)
 
 
+@pytest.mark.parametrize("size", [1, 48, 64, 256, 1000, 1024])
+def test_rows_added_up_in_16_bits_are_found_whatever_is_drawn(size: int) -> None:
+    """In parts of any size: where the rows are sorted, the sum over a part has too many digits."""
+    inputs = (*safe_head_loss._in_order(), 8.0)
+    x, w, b, t, scale = inputs
+    dw, db = torch.zeros_like(w), torch.zeros_like(b)
+    for start in range(0, len(t), size):
+        rows = slice(start, start + size)
+        part = safe_head_loss._computed(x[rows], w, b, t[rows], scale * len(t[rows]) / len(t))
+        dw, db = dw + part[2].bfloat16(), db + part[3].bfloat16()
+    for mine, want in zip((dw, db), safe_head_loss._truth(*inputs)[2:], strict=True):
+        with pytest.raises(Wrong):
+            safe_head_loss._expect_near(mine, want)
+
+
+def test_sorted_rows_are_added_exactly_by_float32_one_after_the_other() -> None:
+    """The slowest right answer: each row by itself, each sum in float32."""
+    inputs = (*safe_head_loss._in_order(), 8.0)
+    x, w, b, t, scale = inputs
+    n, loss, db = len(t), torch.zeros(()), torch.zeros(len(b))
+    for row in range(n):
+        logs = torch.log_softmax(x[row].float() @ w.float().T + b.float(), 0)
+        loss = loss - logs[t[row]]
+        db = db + (logs.exp() - torch.eye(len(b))[t[row]]) * (scale / n)
+    want = safe_head_loss._truth(*inputs)
+    safe_head_loss._expect_near(loss / n, want[0])
+    safe_head_loss._expect_near(db.bfloat16(), want[3])
+
+
+def test_a_sum_that_changes_within_a_tolerance_has_changed() -> None:
+    def answer(terms: Tensor) -> tuple[float, int, float]:
+        total, moved = torch.zeros((), dtype=terms.dtype), 0
+        for term in terms:
+            moved += not torch.isclose(total + term, total)
+            total = total + term
+        return total.item(), moved, terms.double().sum().to(terms.dtype).item()
+
+    verdict = ask(lab.questions["stuck_sum"], LocalStudent({"stuck_sum": answer}), seed=2)
+    assert (verdict.state, verdict.misconception) == (State.FAIL, "within_a_tolerance")
+
+
+def without_equal_rows(rows: training.Rows) -> training.Rows:
+    """Removes equal rows and makes every backward scaled after that."""
+    left = list(dict.fromkeys(rows))
+    names = dict.fromkeys(row[1] for row in left if row[0] in ("unscale", "step", "step_always"))
+    mended: training.Rows = [("weights", "float32")]
+    for batch in dict.fromkeys(row[1] for row in left if row[0] in ("forward", "backward")):
+        backwards = [row for row in left if row[:2] == ("backward", batch)] or [()]
+        mended += [("forward", batch), *[("backward", batch, "scaled") for _ in backwards]]
+    for name in names:
+        clips = [row for row in left if row[:2] == ("clip", name)]
+        mended += [("unscale", name), *clips, ("step", name)]
+    return [*mended, ("update",)]
+
+
+def test_a_row_too_many_need_not_be_equal_to_another() -> None:
+    student = LocalStudent({"mended_run": without_equal_rows})
+    verdict = ask(lab.questions["mended_run"], student, seed=2)
+    assert verdict.state == State.FAIL
+    assert "there are 1 forward and 2 backward" in str(verdict)
+
+
 def by_hand(seed: int) -> tuple[Trained, Trained]:
     """A drawn step as its rows, and as a loop that a person would write with torch."""
     right, task = mended_run._drawn(Draw(seed))
@@ -374,6 +436,15 @@ class TestTraining:
         right, _ = mended_run._drawn(Draw(1))
         assert broken_rule([*right, ("step", "nobody")], right).startswith("nobody is in no row")
         assert not broken_rule(right, right)
+
+    def test_the_dtype_that_is_wrong_is_told_and_a_batch_that_is_gone(self) -> None:
+        right, _ = mended_run._drawn(Draw(1))
+        both = [("weights", "float32"), ("weights", "float16"), *right[1:]]
+        assert broken_rule(both, right).startswith("The weights are kept in float16.")
+        batch = right[1][1]
+        gone = [row for row in right if row[1:2] != (batch,)]
+        assert broken_rule(gone, right).startswith(f"The batch {batch} is in none of the rows")
+        assert broken_rule([("weights",), *right[1:]], right) == ""
 
 
 class TestVerdicts:

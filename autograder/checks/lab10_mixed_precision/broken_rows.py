@@ -30,8 +30,9 @@ def _broken(rows: Rows, right: Rows) -> Iterator[str]:
     for row in rows:
         if row[:1] != ("weights",) and len(row) > 1 and row[1] not in named:
             yield f"{row[1]} is in no row that came: each run has names of its own."
-    if any(dtype != ("float32",) for dtype in kept):
-        yield f"The weights are kept in {kept[0][0]}. They belong in float32."
+    for dtype in kept:
+        if dtype and dtype != ("float32",):
+            yield f"The weights are kept in {dtype[0]}. They belong in float32."
     for batch in dict.fromkeys(row[1] for row in right if row[0] == "backward"):
         yield from _of_a_batch(rows, batch)
     backwards = _places(rows, "backward")
@@ -47,10 +48,15 @@ def _broken(rows: Rows, right: Rows) -> Iterator[str]:
 
 def _of_a_batch(rows: Rows, batch: str) -> Iterator[str]:
     forward, backward = _places(rows, "forward", batch), _places(rows, "backward", batch)
-    if not (forward and backward):
+    if not (forward or backward):
+        yield f"The batch {batch} is in none of the rows, and every batch counts."
+    elif not (forward and backward):
         yield f"The batch {batch} has lost its forward or its backward, and every batch counts."
     elif len(forward) + len(backward) > 2:
-        yield f"The batch {batch} comes more than once, so its gradients count more than once."
+        yield (
+            f"Of the batch {batch} there are {len(forward)} forward and {len(backward)} backward, "
+            "and each belongs there once."
+        )
     elif backward[0] < forward[0]:
         yield f"The backward of the batch {batch} comes before its forward."
     elif rows[backward[0]][2:] != ("scaled",):

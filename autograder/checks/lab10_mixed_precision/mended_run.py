@@ -33,6 +33,11 @@ FAULTS = (
     "early_backward",
     "unscale_twice",
     "no_weights",
+    "plain_too",
+    "step_always_too",
+    "weights_twice",
+    "clip_twice",
+    "step_twice",
 )
 Choose = Callable[[Sequence[int]], int]
 """Which of the rows with the same verb a fault is in, of their places: min is the first."""
@@ -206,6 +211,24 @@ def _twice(verb: str) -> Callable[[Rows, Choose], Rows]:
     return spoil
 
 
+def _plain_too(rows: Rows, choose: Choose) -> Rows:
+    """One backward too many, which is not equal to the right one, nor always beside it."""
+    batch, last = rows[_one(rows, "backward", choose)][1], _places(rows, "backward")[-1]
+    return [*rows[: last + 1], ("backward", batch, "plain"), *rows[last + 1 :]]
+
+
+def _step_always_too(rows: Rows, choose: Choose) -> Rows:
+    """As _plain_too: an optimizer steps once more, and without asking."""
+    name, last = rows[_one(rows, "step", choose)][1], _places(rows, "step")[-1]
+    return [*rows[: last + 1], ("step_always", name), *rows[last + 1 :]]
+
+
+def _weights_twice(rows: Rows, choose: Choose) -> Rows:
+    """A second row says float16, which then holds."""
+    place = _one(rows, "weights", choose)
+    return [*rows[: place + 1], ("weights", "float16"), *rows[place + 1 :]]
+
+
 def _early_backward(rows: Rows, choose: Choose) -> Rows:
     """A backward before the forward that makes its loss."""
     place = _one(rows, "backward", choose)
@@ -237,6 +260,11 @@ _SPOIL: dict[str, Callable[[Rows, Choose], Rows]] = {
     "early_backward": _early_backward,
     "unscale_twice": _twice("unscale"),
     "no_weights": _without("weights"),
+    "plain_too": _plain_too,
+    "step_always_too": _step_always_too,
+    "weights_twice": _weights_twice,
+    "clip_twice": _twice("clip"),
+    "step_twice": _twice("step"),
 }
 
 

@@ -60,7 +60,7 @@ def _why(x: float, want: float, came: float, *, kind: Format) -> str:
     if math.isnan(came):
         return _NO_NAN
     if kind.nearest(came) != came:
-        return _NOT_CUT
+        return _NOT_CUT if abs(x) >= 2.0**kind.smallest_exponent else _NOT_CUT_BELOW
     if abs(want) > abs(x):
         return _INFINITE if math.isinf(want) else _REACHED
     return _NO_REST if want == x else _NOT_REACHED
@@ -70,6 +70,10 @@ _STAYS = "Infinity and NaN stay as they are."
 _ITS_SIGN = "The size is right. The sign is that of x."
 _NO_NAN = "Only NaN becomes NaN."
 _NOT_CUT = "The format has no such number: behind its fraction all bits of float32 are 0."
+_NOT_CUT_BELOW = (
+    "The format has no such number. Below the smallest normal number the spacing stays: the rest "
+    "is in the last 23 - fraction_bits bits of the pattern here too, and these are 0 at the end."
+)
 _REACHED = (
     "At this x the rest and its random number together reach 2 ** (23 - fraction_bits): the "
     "neighbour away from zero is asked, of a negative x the smaller one."

@@ -43,7 +43,9 @@ def safe_head_loss(student: Student, draw: Draw) -> None:
         got = student.call("safe_head_loss", *inputs)
         each = expect_tuple(got, 4, "(loss, dx, dw, db)")
         for name, mine, want in zip(NAMES, each, _truth(*inputs), strict=True):
-            with within(f"{name}, {where},"), saying(_why(mine, want, inputs[0].dtype)):
+            sums = where == _IN_ORDER and name in ("dw", "db")
+            why = _why(mine, want, inputs[0].dtype, sums=sums)
+            with within(f"{name}, {where},"), saying(why):
                 _expect_near(mine, want)
 
 
@@ -59,13 +61,15 @@ def _expect_near(got: Any, want: Tensor) -> None:
     expect_close(got, want, tolerance=_room(want))
 
 
-def _why(got: Any, want: Tensor, dtype: torch.dtype) -> str:
-    """What is true of numbers of the right shape and dtype."""
+def _why(got: Any, want: Tensor, dtype: torch.dtype, *, sums: bool = False) -> str:
+    """What is true of numbers of the right shape and dtype. sums: over rows in order."""
     if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
         return ""
     mine, right = got.detach().double(), want.double()
     if not mine.isfinite().all():
         return _OVER
+    if sums:
+        return _PARTS
     off, largest = float((mine - right).abs().max()), float(right.abs().max())
     if dtype in (torch.float16, torch.bfloat16) and off <= largest / 16:
         return _NEAR if want.dim() else _LOSS_NEAR
@@ -75,6 +79,11 @@ def _why(got: Any, want: Tensor, dtype: torch.dtype) -> str:
 _OVER = (
     "In truth these numbers are finite. float16 ends at 65504, and float32 holds no exp of 89 or "
     "more: take the largest logit of each row away first."
+)
+_IN_ORDER = "bfloat16, rows sorted by their targets"
+_PARTS = (
+    "float32 adds these rows exactly, in whatever order. Over a part of them the sum is much "
+    "larger than over all: kept in 16 bits on the way, it is rounded."
 )
 _NEAR = (
     "These are near, and roundings to 16 bits on the way can take them so far off. Convert the "
@@ -114,6 +123,7 @@ def _cases(draw: Draw) -> list[tuple[str, Inputs]]:
         ("float16", _sized(draw, 7, 5, 11, f16), 4.0),
         ("bfloat16, logits of some hundreds", _sized(draw, 263, 8, 10, bf16, x=12.0, w=9.0), 0.5),
         ("float16, logits over 65504", _whole_numbers(draw), 1.0),
+        (_IN_ORDER, _in_order(), 8.0),
         ("float16, many rows, nearly all right", _confident(draw), 2.0**16),
         ("float16, rows whose gradients cancel", _cancelling(draw), 8.0),
         ("float64", _sized(draw, 6, 9, 4, torch.float64), 3.3),
@@ -161,6 +171,15 @@ def _confident(draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     b = b.clone()
     b[right] = 7.5
     return x, w, b, torch.full_like(t, right)
+
+
+def _in_order() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Four words that are all alike, and each one's rows together: dw and db are a few units, their
+    sums over a part of the rows hundreds. float32 holds all of these sums, bfloat16 does not."""
+    counts = torch.tensor([513, 510, 515, 510])  # 2048 rows, so that dividing by them is exact too
+    t = torch.arange(4).repeat_interleave(counts)
+    x = torch.tensor([1.0, 3.0], dtype=torch.bfloat16).repeat(len(t), 1)
+    return x, torch.zeros(4, 2, dtype=x.dtype), torch.zeros(4, dtype=x.dtype), t
 
 
 def _cancelling(draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -240,6 +259,22 @@ def _rounded_logit_gradient(inputs: Inputs) -> Any:
         share=lambda dz, n: (dz * (scale / n)).to(dtype).to(dz.dtype),
         last=lambda grad, scale: grad,
     )
+
+
+def _in_parts(inputs: Inputs) -> Any:
+    """64 rows at a time, each time in float32, and their gradients added up in the dtype of x."""
+    x, w, b, t, scale = inputs
+    loss = torch.zeros((), dtype=_wide(x.dtype))
+    dxs, dw, db = [], torch.zeros_like(w.detach()), torch.zeros_like(b.detach())
+    for start in range(0, len(t), 64):
+        rows = slice(start, start + 64)
+        share = len(t[rows]) / len(t)
+        of_part, *grads = _computed(x[rows], w, b, t[rows], scale * share)
+        loss += of_part * share
+        dx, of_w, of_b = (grad.to(x.dtype) for grad in grads)
+        dxs.append(dx)
+        dw, db = dw + of_w, db + of_b
+    return loss, torch.cat(dxs), dw, db
 
 
 def _wrong(name: str, sentence: str, answer: Callable[[Inputs], Any]) -> None:
@@ -378,6 +413,12 @@ _wrong(
     "The gradient of the logits was rounded to 16 bits, and multiplied and summed after that. "
     "Where rows cancel, those roundings are what is left.",
     lambda inputs: _rounded_logit_gradient(inputs),
+)
+_wrong(
+    "added_up_in_16_bits",
+    "The gradients of parts of the rows were added up in 16 bits, which rounds once for each part. "
+    "Add in float32, and round each gradient once, at the end.",
+    _in_parts,
 )
 _wrong(
     "logits_cut",

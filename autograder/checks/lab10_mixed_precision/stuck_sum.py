@@ -140,8 +140,8 @@ def _of_this_number(k: int, mine: float, want: Answer, terms: list[float], kind:
 
 
 _EACH_COUNTS = (
-    "More terms change the sum: also a negative one, one that brings an earlier sum back, and the "
-    "first one, if it is not 0."
+    "More terms change the sum: also a negative one, one that brings an earlier sum back, one that "
+    "changes it in its last digits alone, and the first one, if it is not 0."
 )
 _NOTHING_CHANGES = (
     "Fewer terms change the sum. One after which the sum is the number that it was before changes "
@@ -354,6 +354,16 @@ _wrong(
     lambda terms, kind: (
         _known(terms, kind)[0],
         len(set(_sums(terms, kind))) - 1,
+        _known(terms, kind)[2],
+    ),
+)
+_wrong(
+    "within_a_tolerance",
+    "Sums that are nearly equal were taken for the same. A term that changes the sum in its last "
+    "digits alone changes it as well: compare with `==`.",
+    lambda terms, kind: (
+        _known(terms, kind)[0],
+        sum(not math.isclose(a, b, rel_tol=1e-5) for a, b in pairwise(_sums(terms, kind))),
         _known(terms, kind)[2],
     ),
 )

@@ -19,8 +19,8 @@ Batch = tuple[Tensor, Tensor]
 STEPS = 4
 SCALE = 2.0**16
 NO_WEIGHTS = (
-    "The row `weights` is missing. It was not one too many: it says in which dtype the optimizers "
-    "keep their weights."
+    "The row `weights` is missing. It says in which dtype the optimizers keep their weights, and "
+    "every run has it, also where no such row came."
 )
 _PER_TOKEN = 2.0**-16
 """Of the loss, which is a mean over a large batch: this rank has a small part of it."""
@@ -89,7 +89,7 @@ def _checked(rows: Any) -> Rows:
         if not plain or row[0] not in _Run.names:
             raise Wrong(expected=form, got=describe(row), where=f"row {place}")
     if not any(row[0] == "weights" for row in rows):
-        raise Wrong(expected=form, got=describe(rows), why=NO_WEIGHTS)
+        raise Wrong(expected="a row ('weights', dtype)", got=describe(rows), why=NO_WEIGHTS)
     return [tuple(row) for row in rows]
 
 
