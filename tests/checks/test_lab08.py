@@ -116,6 +116,19 @@ def test_running_a_file_and_reading_it_say_the_same(program: str) -> None:
 
 
 @pytest.mark.slow
+def test_a_graph_with_a_plain_n_outlives_one_with_a_symbol() -> None:
+    """N = 2, 9, 2: the third call is on the other side of the limit, and finds the first graph."""
+
+    def replacing(calls: Any, limit: int) -> list[bool]:
+        return which_calls_compile._Rules(symbols_replace_alike=True).predict(calls, limit)
+
+    calls = [(n, torch.float32, True) for n in (2, 9, 2)]
+    assert which_calls_compile._torchs(calls, 5) == [True, True, False] != replacing(calls, 5)
+    verdict = asked("which_calls_compile", replacing)
+    assert (verdict.state, "graph was forgotten" in verdict.sentence) == (State.FAIL, True)
+
+
+@pytest.mark.slow
 def test_the_guards_of_the_page_are_those_of_dynamo() -> None:
     draw = Draw(7)
     for _ in range(3):

@@ -242,9 +242,11 @@ def _fused(
     read_once_only: bool = False,
     neighbours_only: bool = False,
     said: bool = False,
+    first_product_only: bool = False,
 ) -> Rows:
     """The pass, and what people leave out of it. Shared products: fused with a second run of the
-    product. said: beta and alpha are handed on where they are 1, too."""
+    product. said: beta and alpha are handed on where they are 1, too. first_product_only: where the
+    first of two products is shared, the second is not looked at."""
     graph = graph_of(rows)
     mm, add, addmm = map(operator, (MM, ADD, ADDMM))
     for node in list(graph.nodes):
@@ -261,6 +263,8 @@ def _fused(
             ):
                 continue
             if len(product.users) > 1 and not shared:
+                if first_product_only:
+                    break
                 continue
             alpha = node.kwargs.get("alpha", 1)
             if (inputs_only and isinstance(t, fx.Node) and t.op != "placeholder") or (
@@ -369,6 +373,12 @@ bias_into_product.wrong(
     "An addition of two products is left. One of the two is a product, and the other is a tensor "
     "like any other.",
     bias_into_product=lambda rows: _fused(rows, one_product_only=True),
+)
+bias_into_product.wrong(
+    "first_product_only",
+    "Of two products that are added only the first was looked at. Where somebody else reads that "
+    "one, the other can still be fused.",
+    bias_into_product=lambda rows: _fused(rows, first_product_only=True),
 )
 bias_into_product.wrong(
     "first_addition_only",

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_equal
 from onelayer.compiler.listing import graph_of
 from onelayer.compiler.unbuilt import inductor_source
@@ -50,7 +51,19 @@ def bytes_moved(student: Student, draw: Draw) -> None:
     kinds = [(draw.choice(("head", "plain")), draw.integer(0, 1), draw.choice((True, False)))]
     drawn = [_drawn(draw, *kind) for kind in (*cases, *(kinds[0] for _ in draw.cases(1)))]
     for rows, shapes in (*drawn, *_around_a_product(draw)):
-        expect_equal(student.call("bytes_moved", rows, shapes), _measured(rows, shapes))
+        got, want = student.call("bytes_moved", rows, shapes), _measured(rows, shapes)
+        with saying(_read_and_written(got, want, rows, shapes)):
+            expect_equal(got, want)
+
+
+def _read_and_written(got: Any, want: Moved, rows: Rows, shapes: Shapes) -> str:
+    """What the first wrong number of the two is made of."""
+    if not isinstance(got, (list, tuple)) or len(got) != 2:
+        return ""
+    reads, writes = (Rules(**{k: False}).predict(rows, shapes) for k in ("writes", "reads"))
+    if got[0] != want[0]:
+        return f"Eager, {reads[0]} bytes are read here and {writes[0]} written."
+    return f"Compiled, {reads[1]} bytes are read here and {writes[1]} written."
 
 
 def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shapes]:
@@ -58,8 +71,9 @@ def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shape
     that nobody reads (in a head one that such a one reads) of an input that nobody else reads,
     and an intermediate that is returned as well. A square head has kernels before and behind
     its product that read the same tensors. Of a returned one the product's factor is a result
-    as well, and where all is kept five tensors behind it are, each but the last read by the next:
-    that tells results that were not written from each other and from a product that was not."""
+    as well, and where all is kept one tensor before it and six behind it are, of which four are
+    read by the next and two by nobody else: that tells results that were not written from each
+    other and from a product that was not."""
     n, d, v = draw.integer(4, 6), draw.integer(7, 9), draw.choice((11, 13, 17, 19, 23, 29))
     d = v if kind == "square" else d
     width = v if kind == "plain" else d
@@ -88,12 +102,13 @@ def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shape
     rows += [("y", "aten.add.Tensor", [h, "b"], {}), ("u", "aten.relu.default", ["y"], {})]
     rows.append(("v", "aten.mul.Tensor", ["u", "r"], {}))
     if kind == "all kept":
+        rows += [("a", "aten.tanh.default", ["y"], {})]
         rows += [("t", "aten.relu.default", ["v"], {}), ("s", "aten.sub.Tensor", ["t", "r"], {})]
     rows.append(("z", "aten.tanh.default", [rows[-1][0]], {}))
     unread: Rows = [("q", "aten.sub.Tensor", ["u", "e"], {}), ("k", "aten.relu.default", ["e"], {})]
     unread += [("j", "aten.tanh.default", ["k"], {})] if kind == "head" else []
     rows += unread if extra else []
-    also = ["u", "v", "t", "s"] if kind == "all kept" else ["u"] if extra else []
+    also = ["p0", "u", "v", "t", "s", "a"] if kind == "all kept" else ["u"] if extra else []
     results = [*also, "z"] if kind == "all kept" else ["z", *also]
     results += [before_it] if kind == "returned" else []
     rows.append(("out", "output", results, {}))
@@ -197,6 +212,8 @@ class Rules:
     named_apart: bool = False  # a result is written as often as the output names it
     inputs_written: bool = False  # an input that the caller gets back is written
     unread_parts: bool = False  # a product that nobody reads parts the operators around it
+    inputs_once: bool = False  # of the fused kernels only one reads an input
+    one_result_each: bool = False  # a fused kernel writes the last thing that it makes
 
     def predict(self, rows: Rows, shapes: Shapes) -> Moved:
         """(eager bytes, compiled bytes) of a listing of `bytes_moved`."""
@@ -231,12 +248,15 @@ class Rules:
             for arg in _names(args):
                 inside = kernel.get(arg) == kernel[name] or (self.epilogue and arg == "m")
                 inside = inside or (self.inputs_only and arg in kernel)
-                if not inside and not (self.once and (arg, kernel[name]) in done):
+                by = "any" if self.inputs_once and arg not in kernel and op != MM else kernel[name]
+                if not inside and not (self.once and (arg, by) in done):
                     seen = self.reads and self.compiled_reads and (self.product_reads or op != MM)
                     total += seen * self.read(numel, name, op, arg)
-                    done.add((arg, kernel[name]))
+                    done.add((arg, by))
             kept = results[:1] if self.first_result else results
             times = self.leaves(body, kernel, name, kept) * self.compiled_writes
+            if self.one_result_each:
+                times = name == [other for other in kernel if kernel[other] == kernel[name]][-1]
             if self.named_apart:
                 times *= max(1, kept.count(name))
             if self.results_apart and name in kept:
@@ -389,6 +409,25 @@ _ruled(
     "A tensor that the kernels before and behind the product both read was counted once. Each of "
     "them reads it.",
     around=True,
+)
+_ruled(
+    "inputs_read_once_in_all",
+    "A tensor that the kernels before and behind the product both read was counted once. Each of "
+    "them reads it.",
+    inputs_once=True,
+)
+_ruled(
+    "one_result_each",
+    "Of what a fused kernel makes only the last was written. It writes each tensor that a product "
+    "or the caller needs.",
+    one_result_each=True,
+)
+_ruled(
+    "first_result_alone",
+    "Several results are returned, and only the first was written. A result that leaves the graph "
+    "has to leave the kernel.",
+    first_result=True,
+    unread_written=False,
 )
 _ruled(
     "inside_written",

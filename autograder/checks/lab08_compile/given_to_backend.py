@@ -50,11 +50,12 @@ def given_to_backend(student: Student, draw: Draw) -> None:
             got = student.call("given_to_backend", source, calls)
         listed, ran = expect_tuple(got, 2, "(operations of each graph, runs)")
         given = _given(source, calls)
-        with within("given,"), saying(_counted_by_kind(listed, given)):
+        with within("given,"):
             runs = sum(given.runs)
             each_run = isinstance(listed, (list, tuple)) and len(listed) == runs
             many = each_run and runs != len(given.graphs)
-            expect_equal(listed, _operations(given), why=_AT_EACH_RUN * many)
+            why = _AT_EACH_RUN if many else _counted_by_kind(listed, given)
+            expect_equal(listed, _operations(given), why=why)
         missed = isinstance(ran, int) and ran == runs - len(given.graphs)
         with within("ran,"), saying(_AT_FIRST * missed):
             expect_equal(ran, runs)
@@ -79,9 +80,11 @@ def _counted_by_kind(listed: Any, given: Given) -> str:
     k = next((k for k, n in enumerate(right) if listed[k] != n), 0)
     kinds = [node.op for node in given.graphs[k].graph.nodes]
     functions, methods = kinds.count("call_function"), kinds.count("call_method")
+    inputs, attributes = kinds.count("placeholder"), kinds.count("get_attr")
     return (
         f"Graph {k} has {right[k]} operations: {functions} nodes call a function and {methods} a "
-        "method."
+        f"method. {inputs} inputs, {attributes} nodes that fetch an attribute and the output are "
+        "none."
     )
 
 
@@ -182,6 +185,32 @@ def _(source: str, calls: Sequence[Arguments]) -> Counted:
 def _(source: str, calls: Sequence[Arguments]) -> Counted:
     given = _given(source, calls)
     return [len(graph.graph.nodes) - 1 for graph in given.graphs], sum(given.runs)
+
+
+@given_to_backend.wrong(
+    "attributes_counted",
+    'A node that fetches an attribute was counted. Its `op` is "get_attr"; that of an operation '
+    'begins with "call_".',
+)
+def _(source: str, calls: Sequence[Arguments]) -> Counted:
+    given = _given(source, calls)
+    others = ("placeholder", "output")
+    counted = [sum(node.op not in others for node in graph.graph.nodes) for graph in given.graphs]
+    return counted, sum(given.runs)
+
+
+@given_to_backend.wrong(
+    "unread_left_out",
+    "Operations whose result nobody reads were left out. The graph that came has them too, and one "
+    "that writes into a tensor does so unread.",
+)
+def _(source: str, calls: Sequence[Arguments]) -> Counted:
+    given = _given(source, calls)
+    read = [
+        sum(node.op.startswith("call_") and len(node.users) > 0 for node in graph.graph.nodes)
+        for graph in given.graphs
+    ]
+    return read, sum(given.runs)
 
 
 @given_to_backend.wrong(

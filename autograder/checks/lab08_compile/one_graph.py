@@ -160,12 +160,28 @@ def _expect_steps(got: Any, xs: list[Tensor], w: Tensor, b: Tensor, limit: float
             (_how_capped(logits, limit), _how_averaged(right[0])),
             strict=True,
         ):
-            with within(f"{name} for xs[{place}]"), saying(why):
-                expect_close(a, c, tolerance=1e-4)
+            with within(f"{name} for xs[{place}]"):
+                _expect_part(a, c, why)
+
+
+def _expect_part(got: Any, want: Tensor, why: str) -> None:
+    """Close. Of wrong numbers `why` tells more than how all of them relate; of another shape or
+    dtype it tells nothing."""
+    alike = isinstance(got, Tensor) and (got.shape, got.dtype) == (want.shape, want.dtype)
+    try:
+        expect_close(got, want, tolerance=1e-4)
+    except Wrong as wrong:
+        wrong.why = why if alike else wrong.why or why
+        raise
 
 
 def _how_capped(logits: Tensor, limit: float) -> str:
     top = float(logits.abs().max())
+    if top == 0:
+        return (
+            "All logits are 0 here, and so is `top`: limit / top is inf, and 0 * inf is nan. "
+            "`torch.where` picks one of two values, and what it leaves out does not matter."
+        )
     if top > limit:
         return (
             f"The largest amount among all logits is {top:.4g}, above the limit of {limit:g}: each "
@@ -192,8 +208,10 @@ def _bent(xs: list[Tensor], w: Tensor, b: Tensor, limit: float, *, bent: str) ->
     results = []
     for x in xs:
         z = F.linear(x, w, b)
-        top = z.max() if bent == "no abs" else z.abs().max()
+        top = z.max() if bent.startswith("no abs") else z.abs().max()
         factor = torch.clamp(limit / top, max=1.0)
+        if bent == "no abs":  # a negative top is below the limit; a clamp takes it for a factor
+            factor = torch.where(top > limit, limit / top, 1.0)
         if bent == "never" or (bent == "frozen" and x is not xs[0]):
             factor = torch.ones(())
         if bent == "always":
@@ -215,6 +233,9 @@ def _bent(xs: list[Tensor], w: Tensor, b: Tensor, limit: float, *, bent: str) ->
         mean = (counted * keep[:, None]).sum(0) / rows
         if bent == "elements":
             mean = (z * (z > 0)).sum(0) / (z > 0).sum(0).clamp(min=1)
+        if bent == "zeros left out":
+            weighed = z * keep[:, None]
+            mean = weighed.sum(0) / weighed.count_nonzero(0).clamp(min=1)
         if bent == "every row":
             mean = z.mean(0)
         if bent == "sum":
@@ -267,8 +288,8 @@ one_graph.wrong(
 )
 one_graph.wrong(
     "no_row_counts",
-    "Where no row counts this is 0 / 0, nan. The step as found gives zeros there: divide by at "
-    "least 1.",
+    "Where no row counts this is 0 / 0, nan. The step as found gives zeros there: divide a sum by "
+    "at least 1, or pick zeros with `torch.where`.",
     one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="no row"),
 )
 
@@ -277,6 +298,9 @@ _BENT = {
     "greater than 0.",
     "by row": "Each row was capped by its own largest logit. The step has one `top` for all.",
     "no abs": "The largest logit was taken, not the largest amount: top is z.abs().max().",
+    "no abs by clamp": "The largest logit was taken, not the largest amount: top is z.abs().max().",
+    "zeros left out": "A logit of 0 in a row that counts was left out of the number. Divide by how "
+    "many rows count, not by how many entries are not 0.",
     "one more": "The mean was divided by one row too many. `.clamp(min=1)` helps where no row "
     "counts and changes nothing else.",
     "uncapped": "The mean was taken over the logits as they were before they were capped.",

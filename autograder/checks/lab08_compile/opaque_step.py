@@ -139,6 +139,12 @@ def _miscounted(x: Tensor, w: Tensor, b: Tensor, p: float, result: Any) -> str:
         alike = len(needed) > 1 and factors[0] and torch.allclose(factors, factors[:1], rtol=1e-4)
         return _ONE_FACTOR * bool(alike)
     row = int((words != needed).int().argmax())
+    if int(needed[row]) == len(b):
+        return (
+            f"Row {row} was given {int(words[row])} words, and it takes all of its {len(b)}: the "
+            "others do not reach p without the last. More than all there are not, also where "
+            "rounding leaves their sum below p."
+        )
     return (
         f"Row {row} was given {int(words[row])} of its words, and it takes {int(needed[row])} to "
         "reach p."
@@ -214,9 +220,11 @@ def _short_of_1(draw: Draw, n: int, w: Tensor, b: Tensor, p: float) -> Tensor:
             return x
 
 
-def _needed(x: Tensor, w: Tensor, b: Tensor, p: float) -> Tensor:
+def _needed(x: Tensor, w: Tensor, b: Tensor, p: float, *, beyond: bool = False) -> Tensor:
+    """How many words each row takes to reach p; beyond: to be above it."""
     sums = F.linear(x, w, b).softmax(-1).sort(-1, descending=True)[0].cumsum(-1)
-    return ((sums < p).sum(-1) + 1).clamp(max=len(b))
+    short = sums <= p if beyond else sums < p
+    return (short.sum(-1) + 1).clamp(max=len(b))
 
 
 def _answered(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
@@ -268,6 +276,15 @@ def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
 def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
     more = [(_needed(x, w, b, p) + 1) * F.linear(x, w, b).amax(1) for x in xs]
     return more, _answered(xs, w, b, p)[1]
+
+
+@opaque_step.wrong(
+    "beyond_p",
+    "Where a sum is p exactly, one word too many was taken. p is reached there: total >= p.",
+)
+def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
+    results = [_needed(x, w, b, p, beyond=True) * F.linear(x, w, b).amax(1) for x in xs]
+    return results, _answered(xs, w, b, p)[1]
 
 
 @opaque_step.wrong(

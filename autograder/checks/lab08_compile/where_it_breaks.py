@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autograder.checks.explaining import explaining, saying
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
@@ -65,8 +67,8 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
         with explaining(_RAISED):
             got = student.call("where_it_breaks", source, args)
         want = _lines(source, [args])
-        with saying(INDENTED * _is_indented(got, want)):
-            expect_equal(got, want)
+        why = INDENTED if _is_indented(got, want) else _of_a_line(got, want, source)
+        expect_equal(got, want, why=why)
 
 
 AT_THE_END = -4  # no operator stands behind the last break: there are two graphs, and two breaks
@@ -81,6 +83,23 @@ INDENTED = "The lines are right, with the indentation still in front of them: `.
 def _is_indented(got: Any, want: list[str]) -> bool:
     lines = got if isinstance(got, (list, tuple)) else []
     return [line.strip() for line in lines if isinstance(line, str)] == want
+
+
+def _of_a_line(got: Any, want: list[str], source: str) -> str:
+    """What is true of the first line that is listed and does not break, or else of the first that
+    breaks and is missing."""
+    if not isinstance(got, (list, tuple)) or not all(isinstance(line, str) for line in got):
+        return ""
+    for line in [line for line in got if line in _suspects(source) and line not in want]:
+        return f"Dynamo does not break at {line!r}: its explanation has no reason there."
+    missing = [*(Counter(want) - Counter(got))] if set(got) <= {*want} else []
+    for line in missing:
+        if "graph_break" in line:
+            return f"{line!r} is missing: the line asks for a break."
+        if line.startswith("if "):
+            return f"{line!r} is missing: Python goes on by the value of a tensor."
+        return f"{line!r} is missing: a number leaves the graph for Python."
+    return ""
 
 
 def _program(draw: Draw, breaks: int) -> tuple[str, list[Any]]:
@@ -289,6 +308,20 @@ def _(source: str, args: Arguments) -> list[str]:
 def _(source: str, args: Arguments) -> list[str]:
     lines = _suspects(source.strip())
     return [lines[reason.user_stack[-1].lineno - 1] for reason in _reasons(source, [args])]
+
+
+@where_it_breaks.wrong(
+    "last_operations",
+    "These are the lines of each graph's last operation. What breaks comes behind it, often in "
+    "another line: ask the `break_reasons`.",
+)
+def _(source: str, args: Arguments) -> list[str]:
+    lines, ends = _suspects(source), list[str]()
+    for graph_module in _graphs(source, [args]).graphs:
+        nodes = [node for node in graph_module.graph.nodes if node.op.startswith("call_")]
+        numbers = re.findall(r'"<step>", line (\d+)', nodes[-1].stack_trace or "")
+        ends.append(lines[int(numbers[-1]) - 1])
+    return ends[:-1]
 
 
 def _searched(words: Sequence[str]) -> Callable[[str, Arguments], list[str]]:

@@ -56,6 +56,9 @@ def which_calls_compile(student: Student, draw: Draw) -> None:
         [(n, f32, True) for n in (big[0], big[0], big[1], big[2], big[3], 1, 1, big[0])],
         [(n, f32, True) for n in (small[0], small[0], small[1], small[2], 1, 1, small[0])],
         [(n, f32, False) for n in (small[0], big[0], big[1], small[1], small[2], big[2])],
+        # A graph with a symbol, and one with a plain N on the other side of the limit, which stays.
+        [(n, f32, True) for n in (small[0], big[0], small[0], small[1])],
+        [(n, f32, True) for n in (big[0], small[0], big[0], big[1])],
         [(small[0], f32, t) for t in (True, False, True)]
         + [(small[0], f64, True), (small[1], f64, False), (limit, f64, False)]
         + [(small[1], f32, False), (limit, f32, False)],
@@ -132,6 +135,11 @@ class _Graph:
     training: bool
     above: bool
 
+    def is_plain(self, dtype: torch.dtype, training: bool) -> bool:
+        """Whether it is of this dtype and flag, for one N that could be a symbol."""
+        alike = (self.dtype, self.training) == (dtype, training)
+        return alike and self.size is not None and self.size >= 2
+
 
 @dataclass(frozen=True)
 class _Rules:
@@ -153,6 +161,7 @@ class _Rules:
     small_count: bool = True  # 0 and 1 count as sizes that were met
     small_alike: bool = False  # 0 and 1 have one graph
     symbols_replace: bool = False  # a graph with a symbol takes the place of those without
+    symbols_replace_alike: bool = False  # of those for its dtype and flag, but not of N = 0 and 1
     ones_become: bool = False  # a graph made for 0 or 1 has a symbol, which serves 2 and more
 
     def predict(self, calls: Sequence[Seen], limit: int) -> list[bool]:
@@ -175,6 +184,8 @@ class _Rules:
                 size = None if symbol and (n >= 2 or self.ones_too or self.ones_become) else n
                 if symbol and self.symbols_replace:
                     graphs = [graph for graph in graphs if graph.size is None]
+                if size is None and self.symbols_replace_alike:
+                    graphs = [graph for graph in graphs if not graph.is_plain(dtype, training)]
                 graphs.append(_Graph(size, dtype, training, self.above(n, limit)))
         return compiles
 
@@ -274,6 +285,12 @@ which_calls_compile.wrong(
     "An older graph was forgotten when N became a symbol. It stays, with its own N, and serves it: "
     "Dynamo keeps all graphs of a function.",
     which_calls_compile=_Rules(symbols_replace=True).predict,
+)
+which_calls_compile.wrong(
+    "symbols_replace_numbers_alike",
+    "An older graph was forgotten when N became a symbol. It stays, with its own N, and serves it: "
+    "Dynamo keeps all graphs of a function.",
+    which_calls_compile=_Rules(symbols_replace_alike=True).predict,
 )
 which_calls_compile.wrong(
     "limit_of_the_example",
