@@ -17,8 +17,8 @@ from .head_gradients import Batch, Pair, each_gradient
 from .several_tensors import expect_each
 
 ZERO = (
-    "A gradient may be all 0. Its norm is 0 too, and nothing can be divided by that: such a "
-    "gradient is not too long, and stays as it is."
+    "A gradient may be all 0. Its norm is 0 too, and a division by it ends in nan or in an error "
+    "here: such a gradient is not too long, and stays as it is."
 )
 TORCHS_OWN = 3e-4
 """Where a norm is about 0.01: `clip_grad_norm_` adds 1e-6 to it, and so may an answer."""
@@ -69,16 +69,18 @@ def _ask(
     *,
     tolerance: float = 1e-5,
 ) -> None:
-    with explaining({"ZeroDivisionError": ZERO}):
+    each_pair = each_gradient(w, b, batches)
+    of_zero = ZERO if any(not g.any() for pair in each_pair for g in pair) else ""
+    with explaining({"ZeroDivisionError": of_zero} if of_zero else {}):
         got = student.call("clip_in_hooks", _fresh(w), _fresh(b), batches, limit)
     each = got if isinstance(got, (list, tuple)) else ()
-    clipped = [[_clip(g, limit) for g in pair] for pair in each_gradient(w, b, batches)]
+    clipped = [[_clip(g, limit) for g in pair] for pair in each_pair]
     summed = [torch.stack(c).sum(0) for c in zip(*clipped, strict=True)]
     try:
         expect_each(got, summed, "dw db", tolerance=tolerance)
     except Wrong as wrong:
         if any(isinstance(t, Tensor) and bool(t.isnan().any()) for t in each):
-            wrong.why = ZERO  # more than that there is nan in it
+            wrong.why = of_zero or wrong.why  # more than that there is nan in it
         raise
 
 
@@ -113,8 +115,8 @@ clip_in_hooks.wrong(
 
 @clip_in_hooks.wrong(
     "clipped_at_the_end",
-    "The sum was clipped, once, at the end. A hook on the tensor sees each gradient before it is "
-    "added.",
+    "It is the sum that was clipped, once. Each batch has a backward of its own, and a hook on the "
+    "tensor sees each gradient before it is added.",
 )
 def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     dw, db = _summed(each_gradient(w, b, batches))
@@ -123,8 +125,8 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
 
 @clip_in_hooks.wrong(
     "after_accumulation",
-    "This clips .grad after each addition, as a post-accumulate hook does: gradients that came "
-    "earlier are clipped again and again.",
+    "What is summed so far is clipped after each addition, as a post-accumulate hook does with "
+    ".grad: gradients that came earlier are clipped again and again.",
 )
 def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     dw, db = torch.zeros_like(w), torch.zeros_like(b)
@@ -176,7 +178,7 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
 
 @clip_in_hooks.wrong(
     "together_at_the_end",
-    "The sums were clipped at the end, and by their common norm. A hook on each tensor sees each "
+    "It is the sums that were clipped, and by their common norm. A hook on each tensor sees each "
     "gradient before it is added, and knows only its own norm.",
 )
 def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
@@ -200,8 +202,9 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
 
 @clip_in_hooks.wrong(
     "grad_clipped_in_the_hook",
-    "The hook clips `.grad`, which holds the gradients of the backwards before. The new one is "
-    "the hook's argument; it comes after the hook, and unclipped. Return the clipped argument.",
+    "What is clipped is what the backwards before have summed, as by a hook that clips `.grad`. "
+    "The new gradient comes after that, and unclipped. It is the hook's argument: return it "
+    "clipped.",
 )
 def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     (dw, db), *later = each_gradient(w, b, batches)
@@ -220,7 +223,8 @@ def _by_size(w: Tensor, b: Tensor, batches: Batch, limit: float, size: Any) -> P
 
 
 ROOT_FORGOTTEN = (
-    "The square of the norm was compared with the limit: g.pow(2).sum() lacks its root."
+    "The square of the norm was compared with the limit. The norm is the root of g.pow(2).sum(): "
+    "g.norm()."
 )
 clip_in_hooks.wrong(
     "by_the_square",
@@ -245,7 +249,8 @@ clip_in_hooks.wrong(
 )
 clip_in_hooks.wrong(
     "by_the_root_of_the_mean",
-    "The norm was divided by the root of the number of elements. A norm is a sum, and no mean.",
+    "This norm is the root of the mean of the squares. The norm is the root of their sum: "
+    "g.norm().",
     clip_in_hooks=lambda w, b, batches, limit: _by_size(
         w, b, batches, limit, lambda g: g.norm() / g.numel() ** 0.5
     ),
@@ -326,8 +331,8 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
 
 @clip_in_hooks.wrong(
     "stretched",
-    "Long gradients stay as they are, and short ones are stretched: clamp(min=1) is the wrong "
-    "end. The factor is at most 1.",
+    "Long gradients stay as they are, and short ones are stretched, as with clamp(min=1). The "
+    "factor is at most 1.",
 )
 def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     def stretched(g: Tensor) -> Tensor:
@@ -378,8 +383,8 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
 
 @clip_in_hooks.wrong(
     "limit_taken_for_one",
-    "`limit` was taken for 1: the gradient was divided by its norm where that is more than 1. The "
-    "factor is min(1, limit / norm).",
+    "This clips to norm 1, whatever `limit` is: the gradient was divided by its norm where that is "
+    "more than 1. The factor is min(1, limit / norm).",
 )
 def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     def limit_taken_for_one(g: Tensor) -> Tensor:
@@ -420,8 +425,8 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
 
 clip_in_hooks.wrong(
     "by_the_largest_stretch",
-    "The norm of a matrix is another one here: torch.linalg.norm(g, 2) asks how far the matrix "
-    "can stretch a vector. The norm over all elements is g.norm().",
+    "The norm of a matrix is another one here: how far the matrix can stretch a vector, as "
+    "torch.linalg.norm(g, 2) asks. The norm over all elements is g.norm().",
     clip_in_hooks=lambda w, b, batches, limit: _by_size(
         w, b, batches, limit, lambda g: torch.linalg.norm(g, 2)
     ),
@@ -460,8 +465,8 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
 
 @clip_in_hooks.wrong(
     "last_backward_only",
-    "Only the last backward's gradient is left. Each one is added to `.grad`: do not empty it "
-    "between them.",
+    "Only the last backward's gradient is left. They add up in `.grad`, which is neither emptied "
+    "nor overwritten between them.",
 )
 def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     dw, db = each_gradient(w, b, batches)[-1]
@@ -470,8 +475,8 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
 
 @clip_in_hooks.wrong(
     "logits_clipped",
-    "The hook is on the logits. What is to be clipped are the gradients of w and b: "
-    "w.register_hook, b.register_hook.",
+    "It is the gradient of the logits that was clipped. What is to be clipped are the gradients of "
+    "w and b: w.register_hook, b.register_hook.",
 )
 def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     pairs = []

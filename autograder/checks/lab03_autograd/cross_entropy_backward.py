@@ -16,11 +16,12 @@ from . import lab
 # Said by the check itself: nan is equal to nothing, so no list of known answers would find it.
 OVERFLOW = (
     "There is nan in it. exp of a large logit is inf, and inf / inf is nan: take the row's maximum "
-    "away first, or let torch.softmax do it."
+    "away first, or let torch.softmax do it. And a p can be 0, where 1 / p is inf: dz needs "
+    "softmax alone, no log."
 )
 UNDERFLOW = (
-    "Whole rows are nan, and no logit was too large: every exp in them is 0, and 0 / 0 is nan. "
-    "Take the row's own maximum away first, or let torch.softmax do it."
+    "Whole rows are nan, and the largest logit is in none of them: every exp in them is 0, and 0 / "
+    "0 is nan. Take the row's own maximum away first, or let torch.softmax do it."
 )
 NOTHING_ARRIVES = (
     "The gradient that arrives is 0.0, so all of dz is 0. 0.0 is false in Python, and a gradient "
@@ -117,8 +118,8 @@ def _sum_of_a_row(got: Any, want: Tensor) -> str:
 
 UNLIKELY = (
     "A row is 0 whose target has almost no probability. Its gradient is the largest there is, "
-    "about -1 / N at the target: log(p) is steep where p is small, and log(p + a small number) is "
-    "flat."
+    "about -dloss / N at the target: log(p) is steep where p is small, and log(p + a small number) "
+    "is flat."
 )
 
 
@@ -253,8 +254,8 @@ def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
 
 @cross_entropy_backward.wrong(
     "every_target_in_every_row",
-    "`dz[:, target]` takes all the targets' columns in every row. The 1 belongs to one place in "
-    "each row: index with the row's number and its target together.",
+    "In every row a 1 was taken away for all the targets, as by `dz[:, target]`. It belongs to one "
+    "place in each row: index with the row's number and its target together.",
 )
 def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
     dz = z.softmax(1)
@@ -321,8 +322,8 @@ def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
 
 @cross_entropy_backward.wrong(
     "ignored_rows_clamped",
-    "The -100 was clamped to 0, and so the rows that do not count got the gradient of word 0. "
-    "After the subtraction, put 0 into them.",
+    "The -100 was taken for word 0, and so the rows that do not count got the gradient of that "
+    "word. Their gradient is 0.",
 )
 def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
     hot = F.one_hot(target.clamp(min=0), z.shape[1])
@@ -331,8 +332,8 @@ def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
 
 @cross_entropy_backward.wrong(
     "ignored_rows_clamped_and_counted",
-    "The -100 was clamped to 0, so the rows that do not count got the gradient of word 0, and a "
-    "part in the mean. Put 0 into them, and divide by the rows that count.",
+    "The -100 was taken for word 0, so the rows that do not count got the gradient of that word, "
+    "and a part in the mean. Put 0 into them, and divide by the rows that count.",
 )
 def _(z: Tensor, target: Tensor, dloss: float) -> Tensor:
     hot = F.one_hot(target.clamp(min=0), z.shape[1])

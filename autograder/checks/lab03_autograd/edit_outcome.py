@@ -252,8 +252,9 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
 
 
 CONSTANT = (
-    "One of these inputs requires no gradient, and torch.autograd.grad raises when it is asked for "
-    "one, whatever was edited. Ask only for those with requires_grad."
+    "One of these inputs requires no gradient, and has none, whatever was edited: "
+    "torch.autograd.grad raises when it is asked for one, and .grad is None. Ask only for those "
+    "with requires_grad."
 )
 
 
@@ -272,8 +273,9 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
 
 @edit_outcome.wrong(
     "backward_twice",
-    "The second backward raised, and not because of the edit: the first one had freed what the "
-    "nodes saved. Pass retain_graph=True to the first, or run the forward again.",
+    "Backward does not refuse this edit: exp reads its result again, not its input. A second "
+    "backward over one graph raises whatever was edited, for the first has freed what the nodes "
+    "saved: pass retain_graph=True to the first, or run the forward again.",
 )
 def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
     leaves = [t for t in inputs if t.requires_grad]
@@ -324,8 +326,8 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
 
 @edit_outcome.wrong(
     "detach_is_a_copy",
-    "detach() was taken for a copy. It has the same floats as its tensor, and the same version "
-    "counter: backward notices the edit.",
+    "An edit of detach() was called harmless. It is no copy: it has the same floats as its tensor, "
+    "and the same version counter, so backward notices the edit.",
 )
 def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
     if way == "detach":
@@ -358,8 +360,8 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
 
 @edit_outcome.wrong(
     "inputs_are_always_read",
-    "The input was called saved. Not every operation reads its inputs again in backward: the "
-    "derivative of add reads neither of them.",
+    "An edit of an input was not called harmless here, and it is. Not every operation reads its "
+    "inputs again in backward: the derivative of add reads neither of them.",
 )
 def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
     if edited == "out" and not saves(op, inputs, edited):
@@ -407,8 +409,9 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
 
 edit_outcome.wrong(
     "outputs_compared",
-    "The outputs were compared. What an edit can spoil is the gradient: compare what "
-    "torch.autograd.grad gives with and without it.",
+    "Edits of the output are silent here, and all others harmless, as where outputs are compared. "
+    "What an edit can spoil is the gradient: compare what torch.autograd.grad gives with and "
+    "without it.",
     edit_outcome=lambda op, inputs, edited, way: "silent" if edited == "out" else "harmless",
 )
 

@@ -250,8 +250,8 @@ linear_backward.wrong(
 
 linear_backward.wrong(
     "last_row_only",
-    "dw and db come from the last row alone: each turn of the loop overwrote what the one before "
-    "had found. Add them up with +=.",
+    "dw and db come from the last row alone, as where each turn of a loop overwrites what the one "
+    "before has found. All rows add up.",
     linear_backward=lambda dy, x, w: (dy @ w, dy[-1:].T @ x[-1:], dy[-1:].sum(0)),
 )
 
@@ -266,8 +266,7 @@ linear_backward.wrong(
 
 linear_backward.wrong(
     "elementwise",
-    "`*` multiplies element by element, and the shapes of dy and x do not go together. dw is a "
-    "matrix product over the rows: dy.T @ x.",
+    "dw is dy * x here, element by element. It is a matrix product over the rows: dy.T @ x.",
     linear_backward=lambda dy, x, w: (dy @ w, dy * x, dy.sum(0)),
 )
 
@@ -275,7 +274,7 @@ linear_backward.wrong(
 linear_backward.wrong(
     "returned_in_float32",
     "The gradients come as float32, also those of float64 tensors. Each has the dtype of its "
-    "tensor: leave out `.float()`.",
+    "tensor: what `.float()` or a bare torch.zeros makes is float32.",
     linear_backward=lambda dy, x, w: tuple(
         t.contiguous() for t in _torchs_linear(dy.float(), x.float(), w.float())
     ),

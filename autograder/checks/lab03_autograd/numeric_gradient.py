@@ -60,8 +60,8 @@ def _known(got: Any, z: Tensor, target: Tensor, h: float) -> str:
 
 
 ONE_SIDE = (
-    "The error is as large as that of a step to one side alone, and grows with h. In loss(z + h) - "
-    "loss(z - h) the curvature cancels, and the error grows with h * h."
+    "The error is as large as that of a step to one side alone, which grows with h. In loss(z + h) "
+    "- loss(z - h) the curvature cancels, and the error grows with h * h."
 )
 
 
@@ -75,9 +75,9 @@ def _of_one_side(got: Any, want: Tensor, z: Tensor, target: Tensor, h: float) ->
 
 
 NO_DIFFERENCE = (
-    "The two losses are the same. `up = z` is no copy, so up and down were one tensor; or all "
-    "logits moved together, which softmax does not notice. Move one element at a time, of the "
-    "tensor that the loss gets."
+    "Every slope comes to 0, as where `up = z` is no copy, so that up and down are one tensor; "
+    "where all logits move together, which softmax does not notice; or where nothing is written "
+    "into dz. Move one element at a time, of the tensor that the loss gets."
 )
 LOST = (
     "Right where z is contiguous, all 0 where it is transposed: there `reshape` and `flatten` "
@@ -198,7 +198,8 @@ numeric_gradient.wrong(
 
 numeric_gradient.wrong(
     "multiplied_by_h",
-    "`/ 2 * h` divides by 2 and then multiplies by h. The distance is one number: `/ (2 * h)`.",
+    "The difference was divided by 2 and multiplied by h, as `/ 2 * h` does. The distance is one "
+    "number: `/ (2 * h)`.",
     numeric_gradient=lambda z, target, h: _differences(z.to(torch.float64), target, h, h) * h * h,
 )
 
@@ -242,8 +243,8 @@ numeric_gradient.wrong(
 
 numeric_gradient.wrong(
     "half_a_step",
-    "Each logit was moved by h / 2, and the difference divided by 2 * h. Whatever the step, "
-    "divide by the distance between the two points.",
+    "Half the gradient. Divide by the distance between the two points: h where each logit moves by "
+    "h / 2, and 2 * h where it moves by h.",
     numeric_gradient=lambda z, target, h: (
         _differences(z.to(torch.float64), target, h / 2, h / 2) / 2
     ),
@@ -289,7 +290,7 @@ numeric_gradient.wrong(
 
 @numeric_gradient.wrong(
     "first_row_only",
-    "Only the first row was moved. Every element of z has a slope.",
+    "Only the first row has slopes here. Every element of z has one.",
 )
 def _(z: Tensor, target: Tensor, h: float) -> Tensor:
     dz = _differences(z.to(torch.float64), target, h, h)
@@ -310,8 +311,8 @@ def _(z: Tensor, target: Tensor, h: float) -> Tensor:
 
 @numeric_gradient.wrong(
     "targets_only",
-    "Only the targets' logits were moved. The normaliser reads every logit, so all of them have a "
-    "slope.",
+    "Only the targets' logits have a slope here. The normaliser reads every logit, so all of them "
+    "have one.",
 )
 def _(z: Tensor, target: Tensor, h: float) -> Tensor:
     dz = torch.zeros_like(z, dtype=torch.float64)

@@ -226,8 +226,9 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
 
 
 OVERFLOW = (
-    "exp of a large logit is inf, and inf / inf is nan: take the row's maximum away first, or let "
-    "torch.softmax do it. Logits of some hundreds are no rarity."
+    "There is nan in it, with logits of some hundreds. exp of such a logit is inf, and inf / inf "
+    "is nan: let torch.softmax do it. And a p can be 0 there, where 1 / p is inf: dz needs softmax "
+    "alone, no log."
 )
 
 
@@ -284,8 +285,8 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
 
 @raise_the_words.wrong(
     "every_target_in_every_row",
-    "`dz[:, target]` takes all the targets' columns in every row. The 1 belongs to one place in "
-    "each row: index with the row's number and its target together.",
+    "In every row a 1 was taken away for all the targets, as by `dz[:, target]`. It belongs to one "
+    "place in each row: index with the row's number and its target together.",
 )
 def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
     dz = F.linear(x, w, b).softmax(1)
@@ -467,8 +468,8 @@ def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
 
 @raise_the_words.wrong(
     "bias_over_columns",
-    "db was summed over the words of the table, so it has an entry for each row of x. All rows "
-    "read the one bias: dz.sum(dim=0).",
+    "db has an entry for each row of x, as where dz is summed over the words of the table. All "
+    "rows read the one bias: dz.sum(dim=0).",
 )
 def _(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Pair:
     dw, _ = _head_gradients(w, b, x, target)

@@ -65,7 +65,10 @@ ANOTHER_ORDER = (
     "order is one in particular: of the ready nodes the one with the highest sequence runs first, "
     "and a leaf as soon as it is complete."
 )
-TOO_EARLY = "A node ran before all its gradients had arrived. Count first how many will come."
+TOO_EARLY = (
+    "A node stands here before one that feeds it. It runs when all its gradients have arrived: "
+    "count first how many will come."
+)
 
 
 def _expect_order(got: Any, want: list[str], nodes: Nodes) -> None:
@@ -109,8 +112,8 @@ def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
 
 @run_backward.wrong(
     "does_not_wait",
-    "A node ran as soon as its first gradient had arrived, so the later ones were lost. Count "
-    "first how many will come.",
+    "A node ran before all its gradients had arrived, so the later ones were lost. Count first how "
+    "many will come.",
 )
 def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
     arrived, ready, order, after = {root: 1.0}, [root], list[str](), dict(grad)

@@ -106,8 +106,8 @@ def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
 
 @train_in_parts.wrong(
     "sum_of_means",
-    ".grad is emptied in the right place. But each part's loss is a mean over its own rows, and a "
-    "sum of means is no mean.",
+    "Each step takes the gradients of its own batch alone. But each part's loss is a mean over its "
+    "own rows, and a sum of means is no mean.",
 )
 def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
     return _in_parts(w, b, batches, lr, zero="batch", weigh="none")
@@ -175,8 +175,8 @@ def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
 
 @train_in_parts.wrong(
     "parameters_replaced",
-    "`w = w - lr * w.grad` makes a new tensor, and under no_grad it requires no gradient, so the "
-    "next batch has no graph. Write into the leaf: `w -= lr * w.grad`.",
+    "The loss of a batch has no graph, as after `w = w - lr * w.grad` under no_grad: that makes a "
+    "new tensor, and it requires no gradient. Write into the leaf: `w -= lr * w.grad`.",
 )
 def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
     params = [t.clone().requires_grad_() for t in (w, b)]

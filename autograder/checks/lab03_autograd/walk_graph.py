@@ -48,7 +48,7 @@ def walk_graph(student: Student, draw: Draw) -> None:
         w = draw.tensor(v, d, requires_grad=w_learns)
         b = draw.tensor(v, requires_grad=b_learns)
         tokens, target = (draw.integers(n, low=0, high=v - 1) for _ in range(2))
-        with explaining({"AttributeError: 'NoneType' object": ENTERED_NONE}):
+        with explaining(_ASKED_OF_NONE):
             got = student.call("walk_graph", tokens, w, b, target)
         want = _torchs_nodes(_tied_loss(tokens, w, b, target))
         expect_tuple(got, None, f"a list of {len(want)} nodes")
@@ -300,6 +300,12 @@ ENTERED_NONE = (
     "The walk entered a None: that is the entry of an input that needs no gradient, and also "
     "loss.grad_fn where nobody needs one. Skip it."
 )
+
+# What a node is asked for; whoever asks None for its shape has no leaf.
+_ASKED_OF_NONE = {
+    f"AttributeError: 'NoneType' object has no attribute '{name}'": ENTERED_NONE
+    for name in ("name", "next_functions", "variable")
+}
 
 
 @walk_graph.wrong(

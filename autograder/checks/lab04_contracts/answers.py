@@ -46,7 +46,7 @@ def expect_answers(got: Any, want: Sequence[Maybe], names: str, *, tolerance: fl
     expect_tuple(got, len(want), f"{len(want)} answers: {', '.join(each)}", why=why)
     for name, mine, torchs in zip(each, got, want, strict=True):
         if torchs is None and mine is not None:
-            why = f"Nobody needs {name}, so the answer is None: a tensor was made for nothing."
+            why = f"Nobody needs {name}, so the answer is None, and nothing is made for it."
             raise Wrong(expected=f"None for {name}", got=describe(mine), why=why)
         if torchs is not None:
             expect_named(name, mine, torchs, tolerance=tolerance)

@@ -103,6 +103,7 @@ def _as_schedule(got: Any, layers: int) -> list[int]:
         raise Wrong(expected=f"a list of indices below {layers}, or None", got=describe(got))
     if 0 not in indices or len(set(indices)) != len(indices):
         why = "Activation 0 enters the chain: no layer can make it again, so every schedule has it."
+        why = "" if 0 in indices else why
         raise Wrong(expected="each index once, and 0 among them", got=describe(got), why=why)
     return sorted(indices)
 

@@ -109,8 +109,8 @@ def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
 
 @cap_in_place.wrong(
     "not_in_place",
-    "z holds what it held before: a new tensor was capped. `clamp_` with an underscore writes into "
-    "z itself.",
+    "z holds what it held before, as where a new tensor is capped. `clamp_` with an underscore "
+    "writes into z itself.",
 )
 def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     _, lost, _ = _cap(z, limit, dy)

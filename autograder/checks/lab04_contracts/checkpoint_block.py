@@ -183,8 +183,8 @@ checkpoint_block.wrong(
 )
 checkpoint_block.wrong(
     "back_to_then",
-    "backward ended by setting the saved state once more: that is the generator before forward. "
-    "Whoever draws next wants the one that backward found: note it on entry.",
+    "After backward the generator is where it was before forward, at the saved state. Whoever "
+    "draws next wants the one that backward found: note it on entry, and set it again.",
     checkpoint_backward=back_to_then,
 )
 checkpoint_block.wrong(
@@ -299,7 +299,8 @@ checkpoint_block.wrong(
 )
 checkpoint_block.wrong(
     "nothing_returned",
-    "No gradients came: `y.backward(dy)` returns None. They lie in `leaf.grad` then.",
+    "No gradients came, as where what `y.backward(dy)` returns is handed on: it is None, and they "
+    "lie in `leaf.grad`.",
     checkpoint_backward=answering(lambda grads: None),
 )
 

@@ -17,8 +17,8 @@ CLASSES_COUNTED = (
     "are V, whichever of them come: F.one_hot(target, V)."
 )
 EVERY_TARGET_PUSHED = (
-    "dz[:, target] -= 1 takes a 1 away in every row for the target of every row. Row n has one "
-    "target: dz[torch.arange(N), target]."
+    "In every row a 1 is taken away for the target of every row, as by dz[:, target] -= 1. Row n "
+    "has one target: dz[torch.arange(N), target]."
 )
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]

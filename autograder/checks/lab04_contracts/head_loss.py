@@ -197,8 +197,8 @@ head_loss.wrong(
 )
 head_loss.wrong(
     "lse_across",
-    "lse (N,) meets z (N, V), and torch lines up the last dimensions, N with V. Make it a column: "
-    "lse[:, None].",
+    "A tensor (N,), as lse is one, meets z (N, V), and torch lines up the last dimensions, N with "
+    "V. Make it a column: lse[:, None].",
     head_loss_backward=across,
 )
 
@@ -354,16 +354,16 @@ head_loss.wrong(
 )
 head_loss.wrong(
     "in_float32",
-    "Right for float32. The gradients of float64 tensors are float64 to the last digit: `.float()` "
-    "on the way leaves seven of them.",
+    "Right for float32. What is made of float64 tensors is float64 to the last digit: float32 on "
+    "the way, as from `.float()`, leaves seven of them.",
     head_loss_backward=lambda saved, dloss, needs: [
         g if g is None else g.float().to(g.dtype) for g in right_backward(saved, dloss, needs)
     ],
 )
 head_loss.wrong(
     "half_precision",
-    "The log-sum-exp was saved in half precision: three digits, and exp turns their error into a "
-    "factor of every probability. Four bytes a row are there for it.",
+    "The log-sum-exp went through half precision: two or three digits, and exp turns their error "
+    "into a factor of every probability. Four bytes a row are there for it.",
     head_loss_backward=recomputing(
         lambda z: (z - z.logsumexp(1, keepdim=True).half().to(z.dtype)).exp()
     ),
@@ -396,8 +396,8 @@ def _lse_in(dtype: torch.dtype, z: Tensor, lse: Tensor) -> tuple[Tensor]:
 for _name, _dtype in (("saved_in_float16", torch.float16), ("saved_in_bfloat16", torch.bfloat16)):
     head_loss.wrong(
         _name,
-        "The log-sum-exp was saved in half precision: three digits, and exp turns their error into "
-        "a factor of every probability. Four bytes a row are there for it.",
+        "The log-sum-exp went through half precision: two or three digits, and exp turns their "
+        "error into a factor of every probability. Four bytes a row are there for it.",
         head_loss_forward=with_saved(partial(_lse_in, _dtype)),
         head_loss_backward=from_saved(lambda z, kept: (z - kept).exp()),
     )

@@ -189,8 +189,8 @@ def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> T
 
 @linear_double_backward.wrong(
     "in_float32",
-    "Right for float32. The gradients of float64 tensors are float64 to the last digit: `.float()` "
-    "on the way leaves seven of them.",
+    "Right for float32. What is made of float64 tensors is float64 to the last digit: float32 on "
+    "the way, as from `.float()`, leaves seven of them.",
 )
 def _(x: Tensor, w: Tensor, dy: Tensor, gx: Tensor, gw: Tensor, gb: Tensor) -> Triple:
     a, b, c = _torchs_double(*(t.float() for t in (x, w, dy, gx, gw, gb)))

@@ -288,8 +288,8 @@ def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
 
 @linear_fn.wrong(
     "in_float32",
-    "Right for float32. The gradients of float64 tensors are float64 to the last digit: `.float()` "
-    "on the way leaves seven of them.",
+    "Right for float32. What is made of float64 tensors is float64 to the last digit: float32 on "
+    "the way, as from `.float()`, leaves seven of them.",
 )
 def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
     y, saved, answers = _plain(x, w, b, dy)

@@ -162,8 +162,8 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 
 loss_curvature.wrong(
     "no_history",
-    "dz has no history: no_grad or detach kept torch from recording this backward. Here it "
-    "refuses; a penalty added to the loss would be dropped without a word.",
+    "dz has no history: torch recorded nothing of this backward, as under no_grad or after detach. "
+    "Here it refuses; a penalty added to the loss would be dropped without a word.",
     loss_curvature=lambda z, target, v: _own(torch.no_grad()(_right), z, target, v),
 )
 
@@ -232,7 +232,7 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 
 @loss_curvature.wrong(
     "dloss_constant",
-    "dz is right, but dloss was taken for a number, with float, item or detach. It has a "
+    "dz is right, but dloss was taken for a number, as with float, item or detach. It has a "
     "history, too: here the loss is squared, and what arrives depends on z.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
@@ -305,8 +305,8 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 
 @loss_curvature.wrong(
     "in_float32",
-    "Right for float32. The gradients of float64 tensors are float64 to the last digit: `.float()` "
-    "on the way leaves seven of them.",
+    "Right for float32. What is made of float64 tensors is float64 to the last digit: float32 on "
+    "the way, as from `.float()`, leaves seven of them.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     loss, dz, second = _curvature(F.cross_entropy, z, target, v)

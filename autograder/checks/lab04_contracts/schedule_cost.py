@@ -218,7 +218,8 @@ def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
 
 schedule_cost.wrong(
     "result_held",
-    "The last activation is counted twice in the peak. Each that is held counts once.",
+    "The bytes of the last activation are counted once too often in the peak. Each activation that "
+    "is held counts once.",
     schedule_cost=lambda nbytes, flops, keep: (
         peak(nbytes, keep) + nbytes[-1],
         again(flops, keep),
