@@ -114,7 +114,7 @@ def _because(got: Any, other: Any, want: torch.Tensor) -> str:
         return _IS_FLOAT if want.is_floating_point() else _IS_NO_FLOAT
     place = int((got != want).flatten().nonzero()[0])
     mine, torchs = (t.flatten()[place].item() for t in (got, want))
-    return f"A number that is {torchs:.6g} in the new dtype came as {mine:.6g}."
+    return f"The dtype is right. A number that has to be {torchs:.6g} came as {mine:.6g}."
 
 
 def _dtype(draw: Draw) -> torch.dtype:
@@ -169,8 +169,7 @@ batch_to.wrong(
 )
 batch_to.wrong(
     "first_only",
-    "You took the first tensor for the floats and left the second alone. Ask each of them: "
-    "t.is_floating_point().",
+    "The first tensor was moved and the second was not. Ask each of them: t.is_floating_point().",
     batch_to=lambda x, y, where: (x.to(where), y),
 )
 batch_to.wrong(
@@ -182,8 +181,8 @@ batch_to.wrong(
 
 @batch_to.wrong(
     "the_wrong_ones",
-    "The integers and masks were moved and the floats were left: the condition is the wrong way "
-    "round.",
+    "Integers and masks are moved and floats are left. It is the other way round: move what "
+    "is_floating_point().",
 )
 def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
     x, y = (t if t.is_floating_point() else t.to(where) for t in (x, y))
@@ -238,7 +237,8 @@ def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> tuple[torch.Tenso
 
 @batch_to.wrong(
     "returned_in_the_loop",
-    "One tensor came back, in a tuple: the loop was left in its first round. Return behind it.",
+    "One tensor came back, in a tuple, as where a loop returns in its first round. Both are asked "
+    "for: x, y.",
 )
 def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> tuple[torch.Tensor]:
     return (x.to(where) if x.is_floating_point() else x,)
@@ -271,7 +271,7 @@ def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
 
 @batch_to.wrong(
     "only_both",
-    "Nothing was moved, because one of the two is no float. Ask each of them for itself.",
+    "Nothing was moved here, where one of the two is no float. Ask each of them for itself.",
 )
 def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
     both = x.is_floating_point() and y.is_floating_point()
@@ -280,7 +280,7 @@ def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
 
 @batch_to.wrong(
     "callers_tensor_changed",
-    "`t.data = ...` changes the tensor of whoever called. Return what `.to` returns.",
+    "The tensor of whoever called was changed, as `t.data = ...` does. Return what `.to` returns.",
 )
 def _(x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> Pair:
     for t in (x, y):

@@ -272,7 +272,8 @@ def _(a: Place, b: Place) -> str | None:
 
 @device_of_sum.wrong(
     "same_shape_may_mix",
-    "Two tensors of one shape on two devices are refused as well. Only a CPU number may join.",
+    "One shape is no reason: two tensors with dimensions on two devices are refused. Only a CPU "
+    "number may join.",
 )
 def _(a: Place, b: Place) -> str | None:
     if a[0] == b[0]:

@@ -117,12 +117,16 @@ flops_per_byte.wrong(
 )
 flops_per_byte.wrong(
     "multiply_add_as_one",
-    "This is half of it: a multiplication and its addition are two operations, as in 0.4.",
+    "This is half of it, as where a multiplication and its addition count as one operation. They "
+    "are two, as in 0.4.",
     flops_per_byte=lambda n, d, v, itemsize: n * d * v / ((n * d + v * d + v + n * v) * itemsize),
 )
 
 
-@flops_per_byte.wrong("rounded_down", "`//` rounds down to a whole number. Divide with `/`.")
+@flops_per_byte.wrong(
+    "rounded_down",
+    "The quotient was rounded down to a whole number, as `//` does. Divide with `/`.",
+)
 def _(n: int, d: int, v: int, itemsize: int) -> int:
     return 2 * n * d * v // ((n * d + v * d + v + n * v) * itemsize)
 
@@ -135,12 +139,14 @@ flops_per_byte.wrong(
 )
 flops_per_byte.wrong(
     "multiplied_by_itemsize",
-    "`a / b * c` multiplies by c. Put brackets around the bytes: / (numbers * itemsize).",
+    "`itemsize` multiplies the quotient here, as in `a / b * c`. It belongs to the bytes: / "
+    "(numbers * itemsize).",
     flops_per_byte=lambda n, d, v, itemsize: 2 * n * d * v / (n * d + v * d + v + n * v) * itemsize,
 )
 flops_per_byte.wrong(
     "bias_counted",
-    "The additions of the bias are in it. As in 0.4, only the matrix product counts.",
+    "One operation per logit is too many in it, as many as the bias adds. As in 0.4, only the "
+    "matrix product counts.",
     flops_per_byte=lambda n, d, v, itemsize: (
         (2 * n * d * v + n * v) / ((n * d + v * d + v + n * v) * itemsize)
     ),

@@ -77,7 +77,8 @@ head_bytes.wrong(
 )
 head_bytes.wrong(
     "always_four",
-    "Right for float32. Half precision takes 2 bytes: use `itemsize`, not 4.",
+    "Right for float32, and the same whatever `itemsize` is. In half precision each number takes "
+    "2 bytes.",
     head_bytes=lambda n, d, v, itemsize: (n * d + v * d + v + n * v) * 4,
 )
 head_bytes.wrong(
@@ -103,7 +104,8 @@ head_bytes.wrong(
 )
 head_bytes.wrong(
     "bias_for_each_token",
-    "The bias is charged once per token. It is one row of v numbers, used for all of them.",
+    "There are n * v numbers where the bias has v. It is one row of v numbers, used for all "
+    "tokens.",
     head_bytes=lambda n, d, v, itemsize: (n * d + v * d + n * v + n * v) * itemsize,
 )
 
@@ -137,7 +139,8 @@ head_bytes.wrong(
 )
 head_bytes.wrong(
     "result_like_the_input",
-    "The result is counted with d numbers a row, as x has them. A row of logits has v.",
+    "There are n * d numbers where the result has n * v. A row of x has d numbers, and a row of "
+    "logits v.",
     head_bytes=lambda n, d, v, itemsize: (n * d + v * d + v + n * d) * itemsize,
 )
 head_bytes.wrong(
@@ -158,7 +161,7 @@ head_bytes.wrong(
 )
 head_bytes.wrong(
     "last_one_alone_in_bytes",
-    "Only the last number was multiplied by `itemsize`: put brackets around the sum.",
+    "Only the logits were multiplied by `itemsize`: put brackets around the sum.",
     head_bytes=lambda n, d, v, itemsize: n * d + v * d + v + n * v * itemsize,
 )
 head_bytes.wrong(

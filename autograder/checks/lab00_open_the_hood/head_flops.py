@@ -49,14 +49,14 @@ def _because(got: Any, want: int, n: int, d: int, v: int) -> str:
 
 head_flops.wrong(
     "multiply_add_as_one",
-    "This counts a multiplication and its addition as one. torch counts them as two, and so do "
-    "the numbers on a GPU's data sheet.",
+    "This is half of it. n * d * v multiplications come with as many additions: torch counts "
+    "both, and so do the numbers on a GPU's data sheet.",
     head_flops=lambda n, d, v: n * d * v,
 )
 head_flops.wrong(
     "bias_counted",
-    "This adds one operation per logit for the bias. It is real work, but torch's count leaves it "
-    "out: only the matrix product counts here.",
+    "This is one operation per logit too many, as many as the bias adds. That is real work, but "
+    "torch's count leaves it out: only the matrix product counts here.",
     head_flops=lambda n, d, v: 2 * n * d * v + n * v,
 )
 head_flops.wrong(
@@ -72,8 +72,8 @@ head_flops.wrong(
 )
 head_flops.wrong(
     "backward_included",
-    "This is forward and backward together. Backward does two more products of the same size; "
-    "here only forward is asked.",
+    "This is three times the forward, as much as forward and backward together: backward does two "
+    "more products of the same size. Here only forward is asked.",
     head_flops=lambda n, d, v: 6 * n * d * v,
 )
 
@@ -90,13 +90,14 @@ head_flops.wrong(
 )
 head_flops.wrong(
     "numbers_counted",
-    "This counts the numbers of x and W. Each number of x meets v numbers of the weight: n * d * "
-    "v products.",
+    "This is two for each number of x and of W. Each number of x meets v numbers of the weight: n "
+    "* d * v products.",
     head_flops=lambda n, d, v: 2 * (n * d + v * d),
 )
 head_flops.wrong(
     "one_addition_per_logit",
-    "One addition per logit is too few: each of the d products of a logit is added.",
+    "This is d + 1 operations per logit. Each of its d products is a multiplication and is added: "
+    "d and d.",
     head_flops=lambda n, d, v: n * v * (d + 1),
 )
 head_flops.wrong(
@@ -106,13 +107,13 @@ head_flops.wrong(
 )
 head_flops.wrong(
     "backward_alone",
-    "This is twice the forward: a backward is counted, alone or beside it. Only the forward is "
-    "asked.",
+    "This is twice the forward, as much as a backward takes alone. Only the forward is asked.",
     head_flops=lambda n, d, v: 4 * n * d * v,
 )
 head_flops.wrong(
     "halved",
-    "This is a quarter of it. A multiplication and its addition are two operations: multiply by 2.",
+    "This is a quarter of it. A multiplication and its addition are two operations, and not half "
+    "of one.",
     head_flops=lambda n, d, v: n * d * v / 2,
 )
 head_flops.wrong(

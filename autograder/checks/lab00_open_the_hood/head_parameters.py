@@ -63,7 +63,7 @@ head_parameters.wrong(
 )
 head_parameters.wrong(
     "in_bytes",
-    "These are bytes. Count numbers: a float32 takes 4 bytes.",
+    "This is four times as many, as the bytes of float32 are. Count the numbers that are learned.",
     head_parameters=lambda d, v: 4 * (v * d + v),
 )
 head_parameters.wrong(

@@ -228,8 +228,8 @@ next_word.wrong(
 )
 next_word.wrong(
     "index_of_the_table",
-    "The index counts through all T * V logits, and there are only V words. Take the last row "
-    "first.",
+    "There are only V words, and the index is none of theirs. An argmax over the whole table "
+    "counts through all T * V logits: take the last row first.",
     next_word=lambda h, W, b, words: words[int((h @ W.T + b).argmax())],
 )
 next_word.wrong(

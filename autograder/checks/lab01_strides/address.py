@@ -176,7 +176,8 @@ _wrong(
 )
 _wrong(
     "only_minus_one",
-    "-1 was counted from the end, and -2 was not: add the size to every negative index.",
+    "-1 is counted from the end, and other negative indices are not: add the size to every "
+    "negative index.",
     lambda i, n, s: (n - 1 if i == -1 else i) * s,
 )
 _wrong(
@@ -231,7 +232,8 @@ address.wrong(
 )
 address.wrong(
     "last_dimension_alone",
-    "Only the last dimension moved the place: each one before was overwritten. Add them up.",
+    "Only the last dimension moved the place, as where each step overwrites the one before. Add "
+    "them up.",
     address=lambda index, size, stride, offset: offset + sum(_steps(index, size, stride)[-1:]),
 )
 address.wrong(

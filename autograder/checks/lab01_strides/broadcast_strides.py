@@ -129,8 +129,8 @@ def _expand_by_rule(size: Sizes, stride: Sizes, to: Sizes, *, repeated: int | No
 
 broadcast_strides.wrong(
     "stride_kept",
-    "The repeated dimension kept its stride, so its second step leaves the row. Reading the same "
-    "float again is a step of 0.",
+    "The repeated dimension has its old stride, so a step along it leads to another float. "
+    "Reading the same float again is a step of 0.",
     broadcast_strides=lambda size, stride, to: _expand_by_rule(size, stride, to, repeated=None),
 )
 
@@ -206,14 +206,14 @@ _misfitting(
 )
 _misfitting(
     "whole_times_repeated",
-    "A longer size was repeated because it goes into the new one a whole number of times. No "
-    "stride does that: only a size of 1 can be repeated.",
+    "A longer size was repeated that goes into the new one a whole number of times. No stride "
+    "does that: only a size of 1 can be repeated.",
     lambda n, m: n > 0 and m % n == 0,
     keep=False,
 )
 _misfitting(
     "smaller_one_repeated",
-    "A size was repeated because it is smaller than the new one. Only a size of 1 can be repeated.",
+    "A size was repeated that is smaller than the new one. Only a size of 1 can be repeated.",
     lambda n, m: n < m,
     keep=False,
 )
@@ -275,8 +275,8 @@ def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
 
 @broadcast_strides.wrong(
     "collected_backwards",
-    "The right strides in the wrong order: they were found from right to left and appended. Put "
-    "each one in front of those before.",
+    "The right strides the wrong way round, as where they are found from right to left and "
+    "appended. The first one belongs to the first dimension.",
 )
 def _(size: Sizes, stride: Sizes, to: Sizes) -> Sizes | None:
     full = _torch_expand(size, stride, to)

@@ -118,8 +118,8 @@ def _(x: torch.Tensor, width: int) -> torch.Tensor:
 
 @centre_windows.wrong(
     "contiguous_is_no_copy",
-    "`contiguous` copies only where it must. The one window of a contiguous x is contiguous "
-    "already, and shares the floats of x. `clone` always copies.",
+    "Your function wrote into x where there is one window. It is contiguous and shares the floats "
+    "of x: `contiguous` and `reshape` copy only where they must, `clone` always.",
 )
 def _(x: torch.Tensor, width: int) -> torch.Tensor:
     windows = x.unfold(0, width, 1).contiguous()
@@ -145,8 +145,8 @@ def _(x: torch.Tensor, width: int) -> torch.Tensor:
 
 @centre_windows.wrong(
     "dimension_dropped",
-    "mean(dim=1) dropped the dimension that it ran along, so the means stand beside the wrong one. "
-    "keepdim=True leaves it there with size 1.",
+    "The means have one dimension, as from mean(dim=1), and stand beside the wrong one of the "
+    "windows. keepdim=True leaves the one that it ran along, with size 1.",
 )
 def _(x: torch.Tensor, width: int) -> torch.Tensor:
     windows = x.unfold(0, width, 1)
@@ -215,8 +215,8 @@ centre_windows.wrong(
 
 @centre_windows.wrong(
     "window_after_window",
-    "The windows were centred one after the other in one copy of x. Each one overwrote what the "
-    "next one reads: every window needs floats of its own.",
+    "Each window was centred from what the ones before had left, as in one copy of x. Every "
+    "window needs floats of its own.",
 )
 def _(x: torch.Tensor, width: int) -> torch.Tensor:
     x, centred = x.clone(), []

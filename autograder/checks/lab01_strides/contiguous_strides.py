@@ -107,8 +107,8 @@ contiguous_strides.wrong(
 )
 contiguous_strides.wrong(
     "collected_backwards",
-    "The right strides in the wrong order: they were found from right to left and appended. Put "
-    "each one in front of those before.",
+    "The right strides the wrong way round, as where they are found from right to left and "
+    "appended. The first one belongs to the first dimension.",
     contiguous_strides=lambda size: torch.empty(size).stride()[::-1],
 )
 

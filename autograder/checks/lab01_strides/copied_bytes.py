@@ -60,7 +60,8 @@ def _first_wrong(got: Any, want: list[int], steps: list[Step]) -> str:
         named = {mine / right for mine, right in pairs if right and not isinstance(mine, bool)}
         if named == {2.0}:
             return (
-                "Twice as much as was copied: what a step reads is not charged, only what it wrote."
+                "Twice as much as was copied. Charged is only what a step wrote, in bytes of its "
+                "dtype, and not what it read."
             )
     k = wrong[0]
     if want[k]:
@@ -149,9 +150,8 @@ def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
 
 @copied_bytes.wrong(
     "against_the_start",
-    "Each step is compared with the very first tensor. After one copy, every later view looks "
-    "like a copy too: compare "
-    "with the step before.",
+    "After one copy every later view was charged too, as where each step is compared with the "
+    "very first tensor. Compare with the step before.",
 )
 def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
     bill, start = [], x.untyped_storage().data_ptr()
@@ -190,8 +190,8 @@ def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
 
 @copied_bytes.wrong(
     "by_the_name",
-    "You charge by the name of the step. `reshape` and `flatten` copy only where no view exists, "
-    "contiguous or not: look at the storages.",
+    "A `flatten` of what is not contiguous was charged here, and it was a view. `reshape` and "
+    "`flatten` copy only where no view exists, contiguous or not: look at the storages.",
 )
 def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
     bill = []
@@ -289,8 +289,8 @@ def _copied(x: torch.Tensor, y: torch.Tensor) -> bool:
 
 _charging(
     "every_result_not_made_of_x",
-    "You ask whether the result's base is the tensor of the step before. A view of a view has the "
-    "first tensor as its base: compare storages.",
+    "A view of a view was charged. Its base is the first tensor and not that of the step before, "
+    "so `y._base is x` does not tell: compare storages.",
     lambda x, y: 0 if y._base is x else y.nbytes,
 )
 _charging(
@@ -347,7 +347,8 @@ _charging(
 )
 _charging(
     "read_and_written",
-    "Twice as much as was copied: what a step reads is not charged, only what it wrote.",
+    "Twice as much as was copied. Charged is only what a step wrote, in bytes of its dtype, and "
+    "not what it read.",
     lambda x, y: 2 * y.nbytes if _copied(x, y) else 0,
 )
 _charging(
@@ -370,8 +371,8 @@ def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
 
 @copied_bytes.wrong(
     "always_by_the_name",
-    "You charge by the name of the step. `reshape` and `contiguous` copy only where no view "
-    "exists: look at the storages.",
+    "A `reshape` was charged here, and it was a view. `reshape` and `contiguous` copy only where "
+    "they must: look at the storages.",
 )
 def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
     bill = []

@@ -14,8 +14,8 @@ from . import lab
 from .geometry import IN_FLOAT32, Sizes
 
 _RAISED = {
-    "IndexError: index": "An address behind the end of the storage was read. It is the offset, the "
-    "row times stride[0] and the column times stride[1].",
+    "IndexError: index": "A place was read that is not there. An address is the offset, the "
+    "row times stride[0] and the column times stride[1], in the whole storage.",
     "RuntimeError: setStorage": "A view of this size reaches behind the end of the storage: its "
     "floats lie from the offset on, by both strides.",
     "RuntimeError: stack": "There may be no row in index: then there is nothing to stack, and the "

@@ -10,7 +10,8 @@ import torch
 Sizes = tuple[int, ...]
 
 IN_FLOAT32 = (
-    "An address was computed in float32, which has no odd number above 2**24. Compute with ints."
+    "An address above 2**24 came out wrong, as in float32, which has no odd number there. Compute "
+    "with ints."
 )
 
 

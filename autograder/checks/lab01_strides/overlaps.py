@@ -162,8 +162,8 @@ def _(size: Sizes, stride: Sizes) -> bool:
 
 overlaps.wrong(
     "equal_strides",
-    "Equal strides are one way to meet, and not the only one: 2 steps of 1 are 1 step of 2. "
-    "Compare the addresses.",
+    "Equal strides are one way to meet, and not the only one: a step of 0 leads nowhere, and 2 "
+    "steps of 1 are 1 step of 2. Compare the addresses.",
     overlaps=lambda size, stride: len(set(stride)) < len(stride),
 )
 overlaps.wrong(
@@ -182,8 +182,8 @@ overlaps.wrong(
 )
 overlaps.wrong(
     "rows_too_short",
-    "A row that is longer than the step to the next one may still meet nothing, where its size is "
-    "1 or the steps interleave. Compare the addresses.",
+    "A row that is longer than the step to the next one may still meet nothing, where there is no "
+    "next one or the steps interleave. Compare the addresses.",
     overlaps=lambda size, stride: any(
         stride[d] < size[d + 1] * stride[d + 1] for d in range(len(size) - 1)
     ),
@@ -202,8 +202,8 @@ overlaps.wrong(
 )
 overlaps.wrong(
     "reach_one_too_small",
-    "The room was counted one float too small: from the first address to the last it is their "
-    "difference and 1.",
+    "There is room for all here, and for no more, which is enough: from the first address to the "
+    "last it is their difference and 1.",
     overlaps=lambda size, stride: (
         sum((n - 1) * s for n, s in zip(size, stride, strict=True)) < math.prod(size)
     ),

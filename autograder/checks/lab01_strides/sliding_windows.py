@@ -14,8 +14,8 @@ from . import lab
 
 _RAISED = {
     "RuntimeError: setStorage": "The last window would end behind the last float of x: there are "
-    "too many windows, a step is too long, or the first one begins too late. All is counted in "
-    "floats.",
+    "too many windows, they or a step are too long, or the first one begins too late. All is "
+    "counted in floats.",
     "RuntimeError: shape": "Windows need not fill x: what is left behind the last one belongs to "
     "none of them.",
 }
@@ -158,7 +158,7 @@ sliding_windows.wrong(
 
 sliding_windows.wrong(
     "width_and_step_swapped",
-    "`unfold` takes the width first and then the step. Here they changed places.",
+    "Width and step have changed places. `unfold` takes the width first and then the step.",
     sliding_windows=lambda x, width, step: x.unfold(0, step, width),
 )
 sliding_windows.wrong(
@@ -174,14 +174,13 @@ sliding_windows.wrong(
 )
 sliding_windows.wrong(
     "step_inside_the_windows",
-    "The step was taken inside the windows: x[::step]. A window holds neighbours of x; the step is "
-    "from window to window.",
+    "The step was taken inside the windows, as by x[::step]. A window holds neighbours of x; the "
+    "step is from window to window.",
     sliding_windows=lambda x, width, step: x[::step].unfold(0, width, 1),
 )
 sliding_windows.wrong(
     "step_taken_twice",
-    "The step was taken twice: the windows were one every `step` elements, and of these one every "
-    "`step` was kept.",
+    "The step was taken twice: from a window to the next it is step * step elements here.",
     sliding_windows=lambda x, width, step: x.unfold(0, width, step)[::step],
 )
 

@@ -297,8 +297,8 @@ def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
 
 view_strides.wrong(
     "collected_backwards",
-    "The right strides in the wrong order: they were found from right to left and appended. Put "
-    "each one in front of those before.",
+    "The right strides the wrong way round, as where they are found from right to left and "
+    "appended. The first one belongs to the first dimension.",
     view_strides=lambda size, stride, new_size: (
         (_torch_view(size, stride, new_size) or ())[::-1]
         if _torch_view(size, stride, new_size) is not None
@@ -327,8 +327,8 @@ def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
 
 @view_strides.wrong(
     "step_grown_too_early",
-    "The step was multiplied by the new size before it was noted down. The rightmost size of a run "
-    "steps by the run's own stride.",
+    "Each stride here is multiplied by its own new size. The rightmost size of a run steps by the "
+    "run's own stride.",
 )
 def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
     full = _torch_view(size, stride, new_size)

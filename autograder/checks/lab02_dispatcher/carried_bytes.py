@@ -64,11 +64,15 @@ def _off_by(counted: Any, nbytes: int) -> str:
     )
 
 
+_CARRIED = ("plain", "bytes")  # what a Metered has, and a plain tensor has not
 _RAISED = {
-    "RecursionError": "`func` was called on a Metered, which asked `__torch_dispatch__` again. "
-    "Call it on `args` and `kwargs` as they are after the unwrapping.",
-    "AttributeError": "A result came out that is no Metered, so it has no `plain` and no `bytes`: "
-    "wrap what `func` returns, cls(result, ...).",
+    "RecursionError": "An operator was called on a Metered inside `__torch_dispatch__`, and came "
+    "back to it. Call `func` on `args` and `kwargs` as they are after the unwrapping.",
+    **dict.fromkeys(
+        (f"AttributeError: 'Tensor' object has no attribute '{name}'" for name in _CARRIED),
+        "A result came out that is no Metered, so it has no `plain` and no `bytes`: wrap what "
+        "`func` returns, cls(result, ...).",
+    ),
 }
 
 
@@ -242,8 +246,8 @@ class _BySchema(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @carried_bytes.wrong(
     "schema_asked",
-    "`reshape` of a transposed tensor ends with `_unsafe_view`. Its schema has no alias set, yet "
-    "its result has its argument's storage: compare storages, not schemas.",
+    "`reshape` of a transposed tensor ends with `_unsafe_view`, and that was charged. Its result "
+    "has its argument's storage, though its schema has no alias set: compare storages.",
 )
 def _(x: torch.Tensor, steps: list[Step]) -> Carried:
     with _BySchema() as ledger:  # type: ignore[no-untyped-call]
@@ -295,8 +299,8 @@ def _(x: torch.Tensor, steps: list[Step]) -> Carried:
 
 @carried_bytes.wrong(
     "equal_sizes",
-    "The sizes of the storages were compared. A new storage may be as large as an old one: compare "
-    "where they begin, t.untyped_storage().data_ptr().",
+    "A new storage that is as large as an old one was not charged. Compare where they begin, "
+    "t.untyped_storage().data_ptr(), and not their sizes.",
 )
 def _(x: torch.Tensor, steps: list[Step]) -> Carried:
     def charge(is_view: bool, result: torch.Tensor, read: int) -> int:
@@ -382,8 +386,8 @@ def _(x: torch.Tensor, steps: list[Step]) -> Any:
 
 @carried_bytes.wrong(
     "func_on_wrappers",
-    "`func` was called on a Metered, which asked `__torch_dispatch__` again. Call it on `args` "
-    "and `kwargs` as they are after the unwrapping.",
+    "An operator was called on a Metered inside `__torch_dispatch__`, and came back to it. Call "
+    "`func` on `args` and `kwargs` as they are after the unwrapping.",
 )
 def _(x: torch.Tensor, steps: list[Step]) -> Carried:
     raise RecursionError("maximum recursion depth exceeded")

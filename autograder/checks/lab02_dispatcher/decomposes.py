@@ -269,8 +269,8 @@ decomposes.wrong(
 )
 decomposes.wrong(
     "explicit_too",
-    "Another registration was asked for beside the implicit one. What has "
-    "CompositeExplicitAutogradNonFunctional arrives whole.",
+    "This operator has neither CPU nor CompositeExplicitAutograd, and arrives whole all the same: "
+    "it is registered as CompositeExplicitAutogradNonFunctional.",
     decomposes=lambda op: _registered(op, IMPLICIT) or _registered(op, EXPLICIT + "NonFunctional"),
 )
 

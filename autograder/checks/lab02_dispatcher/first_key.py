@@ -359,8 +359,8 @@ def _(
 
 @first_key.wrong(
     "removed_once",
-    "list.remove takes one entry away, and two tensors had brought this key. Collect the keys in "
-    "a set.",
+    "Two tensors have brought this key, and one entry of it was taken away, as list.remove does. "
+    "Collect the keys in a set.",
 )
 def _(
     priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names
@@ -418,8 +418,8 @@ def _(
 
 @first_key.wrong(
     "included_grew",
-    "The list `included` is the caller's, and your function lengthens it. Begin with a set of "
-    "your own: set(included).",
+    "The list `included` is the caller's, and your function changed it, as `+=` does. Begin with "
+    "a set of your own: set(included).",
 )
 def _(
     priority: Names, carried: list[Names], included: Names, excluded: Names, fallthrough: Names

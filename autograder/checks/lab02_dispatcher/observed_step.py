@@ -16,8 +16,8 @@ from .operators import CAME_BACK, no_mode_left
 
 Stepped = tuple[Names, torch.Tensor]
 _RAISED = {
-    "KeyError": "A keyword that is its default does not come: with lr = -1 there is no alpha. Hand "
-    "on what came, `*args` and `**kwargs`, whatever it is.",
+    "KeyError: 'alpha'": "A keyword that is its default does not come: with lr = -1 there is no "
+    "alpha. Hand on what came, `*args` and `**kwargs`, whatever it is.",
     "RecursionError": CAME_BACK,
 }
 MADE_A_COPY = (
@@ -83,13 +83,14 @@ def _because(got: Any, before: torch.Tensor, g: torch.Tensor, lr: float) -> str:
     alpha = float((moved * g).sum() / g.square().sum())
     if not torch.allclose(moved, alpha * g, atol=1e-5):
         return "w did not move along g: the step is w + alpha * g."
+    if type(lr) is int and lr == -1:
+        return f"w moved by {alpha:.3g} * g. alpha is 1 here, its default, and does not come."
     return f"w moved by {alpha:.3g} * g. alpha is {-lr:.3g} here, and comes as a keyword."
 
 
 observed_step.wrong(
     "keywords_dropped",
-    "w became w + g: the keyword alpha never reached the operator. `func(*args)` is not the call "
-    "that was made.",
+    "w became w + g, as without the keyword alpha. `func(*args)` is not the call that was made.",
     observed_step=lambda w, g, lr: (["aten.add_.Tensor"], w.add_(g)),
 )
 observed_step.wrong(
@@ -105,27 +106,27 @@ observed_step.wrong(
 )
 observed_step.wrong(
     "run_twice",
-    "The step was taken twice: func ran once to be looked at and once for its result. An operator "
-    "that writes in place must run once.",
+    "w moved by twice the step, as where func runs once to be looked at and once for its result. "
+    "An operator that writes in place must run once.",
     observed_step=lambda w, g, lr: (["aten.add_.Tensor"], w.add_(g, alpha=-lr).add_(g, alpha=-lr)),
 )
 observed_step.wrong(
     "on_a_copy",
-    "The result is right, but w itself did not move: the step went to a copy.",
+    "The result is right, but w itself did not move: the step went to another tensor.",
     observed_step=lambda w, g, lr: (["aten.add_.Tensor"], w.clone().add_(g, alpha=-lr)),
 )
 observed_step.wrong(
     "seen_nothing",
-    "w is right, and the list is empty: the step ran outside the mode, or the method noted "
-    "nothing.",
+    "w is right, and the list is empty. The step belongs inside the mode, and the list that comes "
+    "back is the one that its method fills.",
     observed_step=lambda w, g, lr: ([], w.add_(g, alpha=-lr)),
 )
 
 
 observed_step.wrong(
     "always_half",
-    "alpha was written down as -0.5. It is -lr, another number in each call: pass the keywords "
-    "on as they came.",
+    "w moved by -0.5 * g, and alpha is -lr, another number in each call: pass the keywords on as "
+    "they came.",
     observed_step=lambda w, g, lr: (["aten.add_.Tensor"], w.add_(g, alpha=-0.5)),
 )
 observed_step.wrong(

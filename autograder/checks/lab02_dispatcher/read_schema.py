@@ -471,7 +471,7 @@ def _(schema: str) -> tuple[Names | None, Names | None]:
 
 @read_schema.wrong(
     "whole_schema_read",
-    "The letters were looked for in the whole schema, where each argument has its own. Look "
+    "A set that stands at an argument only was counted as one of a return. Look for its letter "
     "behind the arrow only.",
 )
 def _(schema: str) -> Aliases:

@@ -106,8 +106,8 @@ def _small_runs() -> list[tuple[Names, Table, Table]]:
 
 
 _RAISED = {
-    "RecursionError": "`below` asked the same key again, and again: it must call with the `lower` "
-    "keys, of which there is one fewer each time.",
+    "RecursionError": "A key was asked again, and again: `below` must call with the `lower` "
+    "keys, of which there are fewer each time.",
     "TypeError": "A kernel is called with `below` and then the three tensors: KERNELS[name](below, "
     "*args). `below` takes three tensors too.",
 }
@@ -247,8 +247,8 @@ def _(
 
 @run_head.wrong(
     "fallthrough_run",
-    "`fallthrough` was looked up like a kernel. It is the name for none: go on to the next key "
-    "before you log or run anything.",
+    "A fallthrough is in the log, and the call ends there, as where it is looked up like a "
+    "kernel. It is the name for none: go on to the next key before you log or run anything.",
 )
 def _(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
@@ -271,8 +271,8 @@ def _(*given: Any) -> Ran:
 
 @run_head.wrong(
     "logged_on_the_way_back",
-    "The log is the wrong way round: a kernel was logged when it had returned, after all those "
-    "below it. Log before you run it.",
+    "The log is the wrong way round, as where a kernel is logged when it has returned, after all "
+    "those below it. Log before you run it.",
 )
 def _(*given: Any) -> Ran:
     log, logits = chain(*given)
@@ -281,8 +281,8 @@ def _(*given: Any) -> Ran:
 
 @run_head.wrong(
     "looked_up_too_early",
-    "A kernel ran before the hole was met, and it is not in the log. The dispatcher looks one key "
-    "up at a time: nobody asks for a key before it is its turn.",
+    "A kernel has its turn before the hole, and it is not in the log. The dispatcher looks one "
+    "key up at a time: nobody asks for a key before it is its turn.",
 )
 def _(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
@@ -294,8 +294,8 @@ def _(
 
 @run_head.wrong(
     "nothing_returned",
-    "The right kernels ran, and then the loop went on to its end: `call` must return what "
-    "KERNELS[name] returns.",
+    'The log has the right kernels, and then "missing", as where the loop goes on to its end: '
+    "`call` must return what KERNELS[name] returns.",
 )
 def _(*given: Any) -> Ran:
     log, logits = chain(*given)
@@ -363,9 +363,9 @@ def _(
 
 @run_head.wrong(
     "fallback_read_in_any_case",
-    "The table has a name for this key, and the call was given up, because the key has no "
-    "fallback. `table.get(key, fallbacks[key])` does that: it reads fallbacks[key] in any case, "
-    "and a KeyError is a LookupError.",
+    "The table has a name for this key, and the call was given up where the key has no fallback, "
+    "as by `table.get(key, fallbacks[key])`: it reads fallbacks[key] in any case, and a KeyError "
+    "is a LookupError.",
 )
 def _(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
@@ -520,8 +520,8 @@ def _(*given: Any) -> Ran:
 
 @run_head.wrong(
     "below_asks_itself",
-    "`below` asked the same key again, and again: it must call with the `lower` keys, of which "
-    "there is one fewer each time.",
+    "A key was asked again, and again: `below` must call with the `lower` keys, of which there "
+    "are fewer each time.",
 )
 def _(*given: Any) -> Ran:
     log, logits = chain(*given)
@@ -544,7 +544,7 @@ def _(
 
 @run_head.wrong(
     "table_emptied",
-    "The kernel was taken out of the caller's table: `pop` removes. Read it with `get`.",
+    "The caller's table was changed, as by `pop`, which removes. Read the name with `get`.",
 )
 def _(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table

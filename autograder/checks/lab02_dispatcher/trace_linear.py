@@ -150,7 +150,8 @@ trace_linear.wrong(
 )
 trace_linear.wrong(
     "backward_only",
-    "Only the backward was recorded: the forward ran before the mode was active.",
+    "Only the backward was recorded, as where the forward runs before the mode is active. It "
+    "belongs inside `with record:` too.",
     trace_linear=lambda x, w, b: _dispatched(x, w, b, of="backward"),
 )
 trace_linear.wrong(
@@ -173,7 +174,8 @@ trace_linear.wrong(
 )
 trace_linear.wrong(
     "never_active",
-    "Nothing was recorded. The mode that is entered must be `record`, whose names are returned.",
+    "Nothing was recorded. The mode that is entered must be `record`, whose names are returned, "
+    "and its method notes each call.",
     trace_linear=lambda x, w, b: [],
 )
 
@@ -308,8 +310,8 @@ trace_linear.wrong(
 
 @trace_linear.wrong(
     "no_grad",
-    "torch.no_grad() switches autograd off, so there is no graph to go back through. A mode does "
-    "not need it.",
+    "There is no graph to go back through, as under torch.no_grad(), which switches autograd off, "
+    "or behind detach(). A mode needs neither.",
 )
 def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
     with torch.no_grad():
@@ -406,8 +408,7 @@ trace_linear.wrong(
 
 @trace_linear.wrong(
     "no_grad_in_the_forward",
-    "The forward ran under torch.no_grad(), so autograd kept nothing of it: the backward has no "
-    "product.",
+    "The backward has no product: autograd kept nothing of the forward, as under torch.no_grad().",
 )
 def _(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None) -> Names:
     def run(*given: Any) -> None:

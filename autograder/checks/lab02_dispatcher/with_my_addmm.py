@@ -54,8 +54,8 @@ def with_my_addmm(student: Student, draw: Draw) -> None:
 
 
 _RAISED = {
-    "RecursionError": "Your kernel called torch's addmm by its name, and the table sent it back to "
-    "your kernel. Call `original`, the kernel from before.",
+    "RecursionError": "Your kernel called what runs addmm, as torch.addmm and F.linear do, and "
+    "the table sent it back to your kernel. Call `original`, the kernel from before.",
     "TypeError": "`original.call_boxed` takes the key set first, then the arguments as they came. "
     "Your kernel is given the key set if it is registered `with_keyset=True`.",
 }
@@ -191,8 +191,8 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 @with_my_addmm.wrong(
     "never_registered",
-    "Your kernel was never asked: the results are torch's own and the count is 0. It is asked if "
-    "it is registered for CPU before F.linear(x, w, b) runs, and not destroyed before.",
+    "The results are torch's own and the count is 0, as where your kernel is never asked. It is "
+    "asked if it is registered for CPU before F.linear(x, w, b) runs, and not destroyed before.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     _, results, after = _override(xs, w, b, rounds=lambda n: False)
@@ -201,7 +201,8 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 @with_my_addmm.wrong(
     "calls_of_linear",
-    "You counted the calls of F.linear. Not each of them runs addmm: count inside your kernel.",
+    "This is how often F.linear was called. Not each call of it runs addmm: count inside your "
+    "kernel.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     _, results, after = _override(xs, w, b)
@@ -210,8 +211,8 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 with_my_addmm.wrong(
     "never_counted",
-    "The results are right and the count is 0: `calls += 1` is missing from your kernel, or "
-    "changes another variable (nonlocal).",
+    "The results are right and the count is 0. `calls += 1` belongs into your kernel, with "
+    "`nonlocal calls`: else it changes another variable.",
     with_my_addmm=lambda xs, w, b: (0, *_override(xs, w, b)[1:]),
 )
 
@@ -230,7 +231,8 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 @with_my_addmm.wrong(
     "two_dimensions",
-    "The result has lost its dimensions: x was flattened. F.linear takes x (..., 64) as it is.",
+    "The result has lost dimensions that x has. F.linear takes x (..., 64) as it is, and its "
+    "result keeps them.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     return _override([x.reshape(-1, 64) for x in xs], w, b)
@@ -263,7 +265,8 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 @with_my_addmm.wrong(
     "one_run_too_many",
-    "F.linear ran once more while your kernel was registered. Run it once for each x there.",
+    "The count is one too large, as where F.linear runs once more while your kernel is "
+    "registered. Run it once for each x there, and count from 0.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     calls, results, after = _override(xs, w, b)
@@ -304,7 +307,7 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 @with_my_addmm.wrong(
     "destroyed_after_one",
-    "Only the first call met your kernel: the library was destroyed before the others.",
+    "Only the first call met your kernel, as where the library is destroyed before the others.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     _, rounded, after = _override(xs, w, b)
@@ -343,8 +346,8 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 @with_my_addmm.wrong(
     "addmm_by_its_name",
-    "Your kernel called torch's addmm by its name, and the table sent it back to your kernel. "
-    "Call `original`, the kernel from before.",
+    "Your kernel called what runs addmm, as torch.addmm and F.linear do, and the table sent it "
+    "back to your kernel. Call `original`, the kernel from before.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     raise RecursionError("maximum recursion depth exceeded while calling a Python object")
