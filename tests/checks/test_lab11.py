@@ -193,6 +193,39 @@ LEFT_OUT: list[tuple[str, str, list[tuple[str, str]]]] = [
         "padding_is_a_word",
         [("    w = torch.cat(shards)[:v]  #", "    w = torch.cat(shards)  #")],
     ),
+    (
+        "every_word",
+        "means_weighted_by_rows",
+        [
+            (
+                "    (dw,) = torch.autograd.grad(loss, w)\n",
+                "    loss = loss / (target != -100).sum().clamp(min=1) * len(target)\n"
+                "    (dw,) = torch.autograd.grad(loss, w)\n",
+            ),
+            ("words = (target != -100).sum()", "words = torch.tensor(len(target))"),
+        ],
+    ),
+    (
+        "fsdp_step",
+        "view_kept",
+        [
+            (
+                "target), [shard, x, target]",
+                "target), [w[dist.get_rank() * len(shard) :][: len(shard)], x, target]",
+            ),
+        ],
+    ),
+    (
+        "fsdp_step",
+        "all_rows_hit",
+        [
+            (
+                "(dw,) = torch.autograd.grad(F.cross_entropy(x @ w.T, target), w)",
+                "dz = torch.softmax(x @ w.detach().T, dim=1); dz[:, target] -= 1; "
+                "dw = dz.T @ x / len(x)",
+            )
+        ],
+    ),
 ]
 
 
@@ -219,6 +252,46 @@ def test_what_is_left_out_is_named(question: str, known: str, edits: list[tuple[
 )
 def test_of_two_sums_the_wrong_one_is_told(old: str, new: str, sentence: str) -> None:
     assert answered("vocab_loss", (old, new)).sentence == getattr(vocab_loss, sentence)
+
+
+SHARE_OF_THE_TARGET = [
+    ("torch.where(mine, picked, 0.0)", "torch.where(mine, (picked - top).exp(), 0.0)"),
+    ("(lse - picked).mean()", "-(picked / total).log().mean()"),
+]
+NO_LOWER_BOUND = (
+    "(target >= first) & (target < first + z.shape[1])",
+    "target < first + z.shape[1]",
+)
+SHORT_PIPELINE = ("min(p - s - 1, m)", "max(min(p, m) - s - 1, 0)")
+
+
+@pytest.mark.parametrize(
+    ("question", "edits", "sentence"),
+    [
+        ("vocab_loss", SHARE_OF_THE_TARGET, vocab_loss.EXPONENTIAL_PICKED),
+        ("vocab_loss", [NO_LOWER_BOUND], vocab_loss.BELOW_FIRST),
+        ("stage_order", [SHORT_PIPELINE], "Stage 1 goes back after 1 of the 2 forwards"),
+        ("step_bytes", [("-(-v // w)", "round(v / w)")], "This is what 9 rows on each rank"),
+        ("step_bytes", [("* v * d", "* padded * d")], sentence_of("step_bytes", "ddp_padded")),
+    ],
+)
+def test_what_the_values_tell_of_an_answer_is_said(
+    question: str, edits: list[tuple[str, str]], sentence: str
+) -> None:
+    assert answered(question, *edits).sentence.startswith(sentence)
+
+
+def test_a_run_that_is_too_long_tells_the_arguments_of_the_stage_that_waits() -> None:
+    assert answered("stage_order", SHORT_PIPELINE).asked == "s 1, p 4, m 2"
+
+
+@pytest.mark.parametrize(
+    "known", ["left_over_joined", "bytes_not_forgotten", "left_over_without_bytes"]
+)
+def test_a_known_mistake_about_the_last_bucket_has_none_where_there_is_nothing(known: str) -> None:
+    """A student's has none there either, and would not be named if this one raised."""
+    (found,) = [w for w in lab.questions["bucket_order"].wrong_answers if w.name == known]
+    assert found.functions["bucket_order"]([], 8) == []
 
 
 @pytest.mark.slow

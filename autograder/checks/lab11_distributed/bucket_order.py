@@ -210,9 +210,8 @@ def _(nbytes: Sizes, cap: int) -> Buckets:
     "bytes.",
 )
 def _(nbytes: Sizes, cap: int) -> Buckets:
-    full = len(torchs_buckets(nbytes, cap)[0])
-    order = list(reversed(range(len(nbytes))))
-    return [order[:full], *([k] for k in order[full:])]
+    first, others = torchs_buckets(nbytes, cap)[:1], torchs_buckets(nbytes, cap)[1:]
+    return [*first, *([k] for bucket in others for k in bucket)]
 
 
 bucket_order.wrong(
@@ -279,10 +278,10 @@ def _(nbytes: Sizes, cap: int) -> Buckets:
     "of its own, with less than cap.",
 )
 def _(nbytes: Sizes, cap: int) -> Buckets:
-    *buckets, last = torchs_buckets(nbytes, cap)
-    if not buckets or sum(nbytes[k] for k in last) >= cap:
-        return [*buckets, last]
-    return [*buckets[:-1], [*buckets[-1], *last]]
+    buckets = torchs_buckets(nbytes, cap)
+    if len(buckets) < 2 or sum(nbytes[k] for k in buckets[-1]) >= cap:
+        return buckets
+    return [*buckets[:-2], [*buckets[-2], *buckets[-1]]]
 
 
 @bucket_order.wrong(
@@ -308,7 +307,8 @@ def _(nbytes: Sizes, cap: int) -> Buckets:
 )
 def _(nbytes: Sizes, cap: int) -> Buckets:
     buckets = torchs_buckets(nbytes, cap)
-    return buckets if sum(nbytes[k] for k in buckets[-1]) else buckets[:-1]
+    left_over = buckets[-1] if buckets else []
+    return buckets if sum(nbytes[k] for k in left_over) else buckets[:-1]
 
 
 bucket_order.wrong(

@@ -48,7 +48,8 @@ def every_word(student: Student, draw: Draw) -> None:
     """
     with room_for(student, "every_word") as room:
         some = [draw.integer(0, 4) for _ in range(3)] + [1]
-        for counts, uneven in (([4, 2], 0), ([2, 0, 301], 0), (some, 0), ([5, 2], 3), ([2], 0)):
+        # Rows differ in the first case: a weight of rows is told from a weight of ranks there.
+        for counts, uneven in (([4, 2], 3), ([2, 0, 301], 0), (some, 0), ([5, 2], 3), ([2], 0)):
             ranks = _drawn(draw, counts, uneven)
             ranks[0][1][ranks[0][2] != -100] *= torch.arange(counts[0])[:, None]  # a word of zeros
             got = asked_of_ranks(room, "every_word", ranks, hung=HUNG)
@@ -118,6 +119,12 @@ def _weighted(ranks: Sequence[Given]) -> list[Tensor]:
     means = torch.stack(_means(ranks, of_none=math.nan))
     total = (means * weights[:, None, None]).sum(dim=0)
     return _everywhere(total / weights.sum(), ranks)
+
+
+def _weighted_by_rows(ranks: Sequence[Given]) -> list[Tensor]:
+    rows = torch.tensor([len(target) for _, _, target in ranks], dtype=torch.float64)
+    total = (torch.stack(_means(ranks)) * rows[:, None, None]).sum(dim=0)
+    return _everywhere(total / rows.sum(), ranks)
 
 
 def _by_rows(ranks: Sequence[Given]) -> list[Tensor]:
@@ -197,6 +204,12 @@ FAULTS = (
         "NaN: a rank with padding alone has no mean, 0 / 0, and multiplying that by its 0 words "
         "does not help. Take sums, and divide at the end.",
         _weighted,
+    ),
+    Fault(
+        "means_weighted_by_rows",
+        "Each rank's mean was weighted by its rows, and some of them are padding. A mean is of "
+        "words: add up over words, and divide once by all of them.",
+        _weighted_by_rows,
     ),
     Fault(
         "padding_counted",

@@ -43,6 +43,10 @@ KEPT = (
     "The gathered weight, or something as large, was kept for backward: then each rank holds all "
     "of w, as in DDP. Save the shard, and gather again."
 )
+VIEW = (
+    "One of these tensors is a view, and keeps all of what it was cut from alive, as a slice of "
+    "the gathered weight does. Save the shard that came in, or a clone of the slice."
+)
 LOSS_AND_LIST = "Two are asked for: this rank's loss, and then the list of what it saves."
 OWN_LOSS = (
     "The loss of a rank is the mean over its own words, one number, and its softmax runs over all "
@@ -120,6 +124,12 @@ FAULTS = (
         "A word that is the target of two rows was counted once: `dw[target] -= x` keeps the last "
         "of them. Take the 1 away in (softmax - one-hot), or add with index_add_.",
         sharded_head.repeats_once,
+    ),
+    Fault(
+        "all_rows_hit",
+        "The 1 was taken away in every row of a column: dz[:, columns] is all rows. Row n has one "
+        "target: dz[rows, columns], with as many rows as columns.",
+        sharded_head.all_rows_hit,
     ),
     Fault("padding_learns", PADDING, sharded_head.padding_learns),
     Fault(
@@ -229,14 +239,21 @@ def _saved(got: Any, case: Sharded, rank: int) -> list[Tensor]:
     most = sum(t.nbytes for t in given) + 8 * len(case.xs[rank])
     storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in kept}
     if sum(storages.values()) > most:
-        logits = (len(case.xs[rank]), len(case.w))
         raise Wrong(
             expected=f"at most {most:,} bytes: shard, x, target, and 8 for each row of x",
             got=f"{sum(storages.values()):,} bytes",
             where=f"in what rank {rank} saved: {'; '.join(describe(t) for t in kept)}",
-            why=LOGITS if any(t.shape == logits for t in kept) else KEPT,
+            why=_of_the_saved(kept, most, (len(case.xs[rank]), len(case.w))),
         )
     return kept
+
+
+def _of_the_saved(kept: Sequence[Tensor], most: int, logits: tuple[int, int]) -> str:
+    """What takes the memory: something as large as the logits or w, or what a small view was cut
+    from."""
+    if any(t.shape == logits for t in kept):
+        return LOGITS
+    return VIEW if sum(t.nbytes for t in kept) <= most else KEPT
 
 
 def _expect_loss(got: Any, case: Sharded, rank: int) -> None:
@@ -367,6 +384,11 @@ fsdp_step.otherwise(fsdp_forward=_forward(), fsdp_backward=_backward())
 for _fault in FAULTS:
     fsdp_step.wrong(_fault.name, _fault.sentence, fsdp_backward=_backward(_fault.answers))
 fsdp_step.wrong("weight_kept", KEPT, fsdp_forward=_forward(keeping=lambda case, rank: [case.w]))
+fsdp_step.wrong(
+    "view_kept",
+    VIEW,
+    fsdp_forward=_forward(keeping=lambda case, rank: [case.w.flatten()[:1]]),
+)
 fsdp_step.wrong(
     "logits_kept",
     LOGITS,

@@ -97,6 +97,16 @@ def repeats_once(case: Sharded) -> list[Tensor]:
     return case.rows([torch.stack(each).mean(dim=0)] * case.world)
 
 
+def all_rows_hit(case: Sharded) -> list[Tensor]:
+    """The 1 is taken away at the targets of all rows: `dz[:, target] -= 1`."""
+    each = []
+    for x, target in zip(case.xs, case.targets, strict=True):
+        dz = torch.softmax(x.double() @ case.w.double().T, dim=1)
+        dz[:, target] -= 1.0
+        each.append(dz.T @ x.double() / len(x))
+    return case.rows([torch.stack(each).mean(dim=0)] * case.world)
+
+
 def padding_learns(case: Sharded) -> list[Tensor]:
     """The padding's rows take part in the softmax."""
     padded = torch.cat(case.shards)

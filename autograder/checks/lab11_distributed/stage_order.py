@@ -49,7 +49,7 @@ def stage_order(student: Student, draw: Draw) -> None:
     sizes += [(draw.integer(2, 16), draw.integer(2, 199)) for _ in draw.cases(2)]
     for p, m in sizes:  # 23,000 lists: too many to look one up
         orders = [_order(student.call("stage_order", s, p, m), s, p, m) for s in range(p)]
-        _expect_good_run(orders, p, m)
+        _expect_good_run(student, orders, m)
         _expect_bubble(student.call("bubble", p, m), p, m)
 
 
@@ -91,7 +91,17 @@ def _is_action(got: Any) -> bool:
     return pair and got[0] in list(SECONDS) and type(got[1]) is int
 
 
-def _expect_good_run(orders: Sequence[list[Action]], p: int, m: int) -> None:
+def _short_of_forwards(orders: Sequence[list[Action]], m: int) -> int | None:
+    """The first stage that goes back although it could let one more micro-batch down before."""
+    p = len(orders)
+    short = (s for s, order in enumerate(orders) if order.index(("B", 0)) < min(p - s, m))
+    return next(short, None)
+
+
+def _expect_good_run(student: Student, orders: Sequence[list[Action]], m: int) -> None:
+    """A stage that is to blame is asked once more: a verdict tells the arguments of the last
+    call."""
+    p = len(orders)
     ran, place = run(orders), f"all {p} stages, {m} micro-batches"
     if ran.stuck:
         waiting = ", ".join(f"stage {s} before {a}" for s, a in ran.stuck)
@@ -99,6 +109,7 @@ def _expect_good_run(orders: Sequence[list[Action]], p: int, m: int) -> None:
         raise Wrong(expected="every stage done", got=waiting, where=place, why=why)
     for s, most in enumerate(ran.held):
         if most > max(1, min(p - s, m)):
+            student.call("stage_order", s, p, m)
             why = (
                 "A stage holds the activations of too many micro-batches. 1F1B goes back as soon "
                 "as it can: P - s forwards at most wait for their backward."
@@ -110,7 +121,16 @@ def _expect_good_run(orders: Sequence[list[Action]], p: int, m: int) -> None:
                 why=why,
             )
     if ran.length > 3 * (m + p - 1):
+        short = _short_of_forwards(orders, m)
         why = "The run is longer than it need be: some stage waits although it could go forward."
+        if short is not None:
+            student.call("stage_order", short, p, m)
+            did, most = orders[short].index(("B", 0)), min(p - short, m)
+            why = (
+                f"Stage {short} goes back after {did} of the {most} forwards that it could do "
+                "before the first backward is there: it waits, and the run is longer than it need "
+                "be."
+            )
         raise Wrong(
             expected=f"{3 * (m + p - 1)} (a forward takes 1, a backward 2)",
             got=f"{ran.length}",
@@ -235,6 +255,12 @@ stage_order.wrong(
     "The bubble was counted for both ways, and the run was not. Forward and backward have P - 1 "
     "slots each, and M + P - 1 in all.",
     bubble=lambda p, m: 2 * _right_bubble(p, m),
+)
+stage_order.wrong(
+    "bubble_halved",
+    "This is half of the bubble. Every stage is idle for P - 1 slots of the run, the first one "
+    "too: it waits in between, until a backward comes back to it.",
+    bubble=lambda p, m: _right_bubble(p, m) / 2,
 )
 stage_order.wrong(
     "bubble_rounded",

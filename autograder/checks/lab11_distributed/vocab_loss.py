@@ -47,6 +47,11 @@ NOT_ADDED = (
     "Over all ranks the logits of the targets are right, and the numbers beside them are not the "
     "sums of exp(z - top), with the top that every rank received."
 )
+EXPONENTIAL_PICKED = (
+    "Beside the sums of exp(z - top) the exponentials of the targets were added up. One is 0 in "
+    "float32 where the target's logit lies over 104 below the top, and its log is -inf: add up the "
+    "logit itself."
+)
 NOT_OF_THE_SUMS = (
     "What the ranks added up is finite, and this is not. Look for the logarithm of a number that "
     "is not above 0, a division by 0, or exp of a large number."
@@ -67,7 +72,13 @@ OWN_COUNT = (
 )
 SUMMED = "The loss is N times too large: it is the mean over the rows."
 BOTH = "Two are asked for: the loss, and then this rank's columns of dz."
+BELOW_FIRST = (
+    "target - first is negative where the target is the word of a lower rank. A word is this "
+    "rank's from first on, not below."
+)
 _RAISED = {
+    "RuntimeError: index -": BELOW_FIRST,
+    "IndexError: index -": BELOW_FIRST,
     "RuntimeError: index": "The target of a row may be the word of another rank: target - first is "
     "no column of this one then.",
     "IndexError: index": "The target of a row may be the word of another rank: target - first is "
@@ -220,7 +231,8 @@ def _of_the_loss(
     if not isinstance(got, Tensor) or not got.is_floating_point():
         return ""
     if not bool(got.isfinite().all()):
-        return _of_infinity(got, sums)
+        shares = _is_exponential_picked(sums, z, target, top)
+        return EXPONENTIAL_PICKED if shares else _of_infinity(got, sums)
     if got.dim():
         return "The loss is one number, the mean of all words, and the first of the two."
     factor = float(got / want) if float(want) else 0.0
@@ -238,18 +250,32 @@ def _of_the_sums(sums: Tensor, z: Tensor, target: Tensor, top: Tensor) -> str:
     """Which of the two sums of each row is wrong, where the other is right; "" where none is."""
     if sums.numel() != 2 * len(z) or top.numel() != len(z):
         return ""
-    sums, top = sums.to(z.dtype), top.flatten()
+    top = top.flatten()
     exponentials = (z - top[:, None]).exp().sum(dim=1)
     picked = z.gather(1, target[:, None])[:, 0]
-    for two in (sums.reshape(2, -1), sums.reshape(-1, 2).T):  # in whatever order they are sent
-        for one, other in (two, two.flip(0)):
-            added = torch.allclose(one, exponentials, rtol=1e-3)
-            found = any(
-                torch.allclose(other, p, rtol=1e-3, atol=1e-3) for p in (picked, picked - top)
-            )
-            if added != found:
-                return NOT_PICKED if added else NOT_ADDED
+    for one, other in _both_ways(sums.to(z.dtype)):
+        added = torch.allclose(one, exponentials, rtol=1e-3)
+        found = any(torch.allclose(other, p, rtol=1e-3, atol=1e-3) for p in (picked, picked - top))
+        if added != found:
+            return NOT_PICKED if added else NOT_ADDED
     return ""
+
+
+def _is_exponential_picked(sums: Tensor, z: Tensor, target: Tensor, top: Tensor) -> bool:
+    """Whether the exponential of each target was added up, beside the right sums."""
+    if sums.numel() != 2 * len(z) or top.numel() != len(z):
+        return False
+    each = (z - top.flatten()[:, None]).exp()
+    total, picked = each.sum(dim=1), each.gather(1, target[:, None])[:, 0]
+    return any(
+        torch.allclose(one, total, rtol=1e-3) and torch.allclose(other, picked, rtol=1e-3)
+        for one, other in _both_ways(sums.to(z.dtype))
+    )
+
+
+def _both_ways(sums: Tensor) -> list[Tensor]:
+    """(2, N) each: two numbers for each row, in whatever order they are sent."""
+    return [t for two in (sums.reshape(2, -1), sums.reshape(-1, 2).T) for t in (two, two.flip(0))]
 
 
 def _of_dz(got: Any, want: Tensor, *, sums: Tensor, target: Tensor, allowed: float) -> str:
@@ -537,6 +563,24 @@ vocab_loss.wrong(
     "Who does not hold the target added a very low number. These are summed, not maximised: who "
     "does not hold it adds 0.",
     vocab_sums=_far_below,
+)
+
+
+def _exponential_picked(z: Tensor, target: Tensor, first: int, top: Tensor) -> Tensor:
+    total, picked = right_sums(z, target, first, top)
+    return torch.stack([total, torch.where(is_mine(z, target, first), (picked - top).exp(), 0.0)])
+
+
+def _log_of_a_share(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tensor) -> Answer:
+    _, dz = right_loss(z, target, first, top, sums)
+    return -(sums[1] / sums[0]).log().mean(), dz
+
+
+vocab_loss.wrong(
+    "exponential_picked",
+    EXPONENTIAL_PICKED,
+    vocab_sums=_exponential_picked,
+    vocab_loss=_log_of_a_share,
 )
 vocab_loss.wrong(
     "averaged_over_columns_too",
