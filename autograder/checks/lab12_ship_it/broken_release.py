@@ -41,11 +41,11 @@ from .releases import (
 Found = tuple[str, str]
 WHOLE: Found = ("whole", "")
 _RAISED = {
-    "AttributeError": "A pattern was not found, so there is no match to ask. What is missing may "
-    "be the fault.",
+    "AttributeError: 'NoneType'": "A pattern was not found, so there is no match to ask. What is "
+    "missing may be the fault.",
     "StopIteration": "A search found nothing. What is missing may be the fault.",
-    "ValueError: too many values": "More was found than was looked for. What stands in a comment "
-    "does not count.",
+    "ValueError: too many values": "There is more here than was unpacked, as where a comment "
+    "has such a line too. What stands in a comment does not count.",
     "KeyError": "The names of library and version differ from release to release: look for the "
     "files by how their paths end.",
 }
@@ -182,14 +182,16 @@ _MISSED = {
     "torch's C++ ABI does not hold from one to the next: both have to be the same.",
     "file_left_out": "The shared library is not in package-data, so it is in no wheel: the import "
     "fails wherever it was not built.",
-    "wrong_tag": "The wheel's tag ends in `-any`, and the wheel has compiled code for one platform "
-    "in it: pip installs it anywhere.",
+    "wrong_tag": "The wheel's tag ends in `-any`, which promises every platform, and the wheel "
+    "has compiled code for one of them in it.",
 }
 
 
 _PLACES = {
-    "operator": "The kind is right; of an operator its full name was asked for, library::name.",
-    "path": "The kind is right; the place is the path of the file, as it stands in `files`.",
+    "operator": "The kind is right, the place is not: it is the full name of the operator that "
+    "has the fault, library::name.",
+    "path": "The kind is right, the place is not: it is the path of the file that has the "
+    "fault, as it stands in `files`.",
     "none": 'Where nothing is wrong there is no place: an empty text, "".',
 }
 _ALARMS = {
@@ -201,7 +203,8 @@ _ALARMS = {
     "undeclared_write": "This release is whole. A kernel may write into a tensor of its own, and "
     "into an argument whose schema has a `!`; a write is a method whose name ends in `_`.",
     "torch_unpinned": "This release is whole: it installs beside the torch that it was built with.",
-    "file_left_out": "This release is whole: package-data names the shared library, as `_C*.so`.",
+    "file_left_out": "This release is whole: package-data names the shared library, as "
+    "`_C*.so` and `*.so` do.",
     "wrong_tag": "This release is whole: its tag names one Python and one platform.",
 }
 """Of a whole release, what was called a fault in it."""
@@ -321,18 +324,18 @@ for _name, _sentence in {
     "any_write": "A write into a tensor of the kernel's own was taken for one into an argument. "
     "Only what the caller gave is the schema's affair.",
     "declared_too": "The schema declares this write: `Tensor(a!)`. Undeclared ones are the fault.",
-    "first_argument": "Only the first tensor was looked at. A kernel may write into each of its "
-    "arguments.",
+    "first_argument": "A write into the second tensor was missed. A kernel may write into each "
+    "of its arguments.",
     "any_bound": "`torch>=2.11` allows later versions, with another C++ ABI. Only the version that "
     "it was built with will do.",
     "path": _PLACES["operator"],
     "its_name_alone": _PLACES["operator"],
-    "any_declared": "An operator whose schema has a `!` was trusted. The `!` is for one argument: "
-    "a write into another one is undeclared.",
+    "any_declared": "A write beside a declared one was missed. The `!` is for one argument: a "
+    "write into another one is undeclared.",
     "pinned_somehow": "torch has a version in both places. They have to be the same version: the "
     "one that it was built with.",
-    "build_ignored": "Only what the package needs when it runs was read. The torch that it is "
-    "built with has to be the same.",
+    "build_ignored": "By `dependencies` alone this release looks whole. The torch in "
+    "`requires`, with which it is built, has to be the same.",
     "beginning_of_a_name": "A name was found that only begins like the operator's: `temper` is not "
     "registered where `temper_backward` is.",
 }.items():

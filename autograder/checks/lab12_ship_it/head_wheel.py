@@ -79,55 +79,57 @@ RULES = Rules(
 """Of `__init__.py`: it finds its library, loads it, and registers a fake."""
 
 LEFT_OUT = (
-    "The library is built, and does not get into the wheel: what is no Python is taken along only "
-    "if `[tool.setuptools.package-data]` names it."
+    "The library is built, and does not get into the wheel: here what is no Python is taken "
+    "along only if `[tool.setuptools.package-data]` names it."
 )
 FROM_THE_ROOT = (
     "package-data names the library from the project's root on. Its patterns are relative to the "
     "package's folder: `_C.so`."
 )
 FULL_HEADERS = (
-    "These headers are torch's C++ classes: the library would ask for their mangled names, which "
-    "change with each release. The stable ones are in torch/csrc/stable and torch/headeronly."
+    "This header is none of the stable ones, which are in torch/csrc/stable and "
+    "torch/headeronly. Of torch's C++ classes, as torch/extension.h has them, a library "
+    "asks for mangled names, which change from release to release."
 )
 TOO_NEW = (
     "The library asks for names that torch 2.11 does not have, and cannot be loaded there. Nothing "
     "on this machine shows it. What says which release the headers are to keep to?"
 )
 FOREIGN = (
-    "The library asks for names that neither torch's C functions nor the C and C++ libraries have: "
-    "whoever installs the wheel has to have them too."
+    "The library needs more than torch's C functions and the C and C++ libraries: whoever "
+    "installs the wheel has to have that too."
 )
 NOT_FOUND = (
-    "The import fails where the package is installed. The process does not start in the project's "
-    "folder, and may start anywhere: find the library beside the module, by `__file__`."
+    "The import fails where the package is installed. Is it the library that is not found? The "
+    "process may start in any folder: look beside the module, by `__file__`."
 )
 NOT_REGISTERED = (
-    "After `import headloss` there is no operator headloss::head_loss in the process. It comes "
-    "with the library, and the library when somebody loads it."
+    "After `import headloss` there is no operator headloss::head_loss in the process. Does the "
+    "module load the library, and does the library define it by this very name?"
 )
 NOT_AGAIN = (
     "The first import works, the second raises. Notebooks import again: what is registered by the "
     "module must bear it, or ask first."
 )
 NO_FAKE = (
-    "The operator cannot be asked for shapes alone: without a fake kernel every compiled model "
-    "breaks at it. `torch.library.register_fake` in the module."
+    "The operator cannot be asked for shapes alone: its fake kernel is missing, or raises, and "
+    "every compiled model breaks at it. `torch.library.register_fake` in the module."
 )
 FAKE_DIFFERS = "The fake result is not what the kernel returns: one float for each row of x."
 ENDED = (
-    "The process ended in the call. Does the kernel read w at a target of -100, or beyond the end "
-    "of a tensor?"
+    "The process gave no answer: it ended, or did not come to an end. Does the kernel read w "
+    "at a target of -100, or beyond the end of a tensor?"
 )
 RAISED = "The call raised, where each of x, w, b and t was what the page says."
 IGNORED_ROWS = "Right but for rows whose target is -100: they give 0, and read no logit."
 NOT_FINITE = (
-    "A loss is not finite, and in truth all are: exp ends at 88 in float32 and at 709 in "
-    "float64. Take the largest logit of a row away before exp, and add it after log."
+    "A loss is not finite, and in truth all are: exp is inf from 89 on in float32 and from 710 "
+    "on in float64, and far below 0 it is 0. Take the largest logit of a row away before "
+    "exp, also one below 0, and add it after log."
 )
 NOT_WRITTEN = (
-    "A loss is not finite, though no logit is large. Is each one written before it is read? What "
-    "`new_empty` gives is not 0."
+    "A loss is not finite, though no logit is large. Is each one written before it is read? "
+    "What `new_empty` gives need not be 0."
 )
 OTHER_SCHEMA = "Callers rely on the schema, and this is another. Copy it from the page."
 _STEPS = {
@@ -442,7 +444,8 @@ head_wheel.wrong(
 head_wheel.wrong("ignored_words_read", ENDED, computed=_raises("ended"))
 head_wheel.wrong(
     "exp_overflows",
-    "Large logits give inf or NaN: exp of more than 88 is no float. Subtract the largest first.",
+    "Large logits give inf or NaN: exp of 89 is inf in float32, and exp of 710 in float64. "
+    "Subtract the largest first.",
     computed=_each(lambda x, w, b, t: -_log_of_softmax(x, w, b, t)),
 )
 head_wheel.wrong(

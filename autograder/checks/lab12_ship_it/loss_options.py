@@ -14,9 +14,13 @@ from autograder.judge import Draw, Race, Student, Turn, Wrong, describe, expect_
 from . import lab
 from .options import MISREAD, Given, Meaning, Options, drawn_cases, loss_of, news, with_weight
 
+_IGNORED = (
+    "An ignored target need not be a word: -100 is no column. Leave those rows out, or look up "
+    "column 0 for them and do not count it."
+)
 _RAISED = {
-    "IndexError": "An ignored target need not be a word: -100 is no column. Leave those rows out, "
-    "or look up column 0 for them and do not count it.",
+    "IndexError: index": _IGNORED,
+    "IndexError: Target": _IGNORED,
     "TypeError": "b, `weight` and `softcap` may each be None: then there is none of it.",
 }
 MEAN_OF_NONE = (
@@ -155,11 +159,15 @@ _wrong(
 )
 _wrong(
     "shifted_when_flat",
-    "The batch was made flat first, then shifted: the last word of a sentence is asked for the "
-    "first of the next one.",
+    "The batch was shifted as one long row: the last position of a sentence is asked for the "
+    "first word of the next one.",
     flat_shift=True,
 )
-_wrong("always_mean", "reduction was left out: there are sum and none too.", reduces=False)
+_wrong(
+    "always_mean",
+    "The mean came back where another reduction was asked for: there are sum and none too.",
+    reduces=False,
+)
 
 for name, (sentence, meaning) in MISREAD.items():
     _wrong(name, sentence, **meaning)
@@ -181,8 +189,8 @@ _wrong(
 )
 _wrong(
     "shifts_in_a_ring",
-    "The last position is asked for the first word: `roll` goes in a ring. The last one is "
-    "asked for none.",
+    "The last position is asked for the first word, as after a `roll`, which goes in a ring. "
+    "It is to be asked for none.",
     shifts_in_a_ring=True,
 )
 loss_options.wrong(

@@ -29,9 +29,10 @@ Schemas = list[Schema]
 Case = tuple[str, Schemas, Schemas]
 Answer = tuple[str, list[str]]
 _RAISED = {
-    "IndexError": "The lists need not be as long as each other, nor in one order: operators come "
-    "and go. Find each by its name, with its overload.",
-    "KeyError": "An operator or an argument may be gone in the new version.",
+    "IndexError": "Two lists of operators, or of arguments, need not be as long as each other, "
+    "nor in one order, and may be empty. Find each operator by its name, with its "
+    "overload, and each argument by its own.",
+    "KeyError": "An operator or an argument may be gone in the new version, or new in it.",
 }
 
 
@@ -325,8 +326,8 @@ _OPERATORS = {
     "own: another one that stays does not help.",
     "unchanged": "has the schema that it had, and was called a break. Compare each overload with "
     "itself.",
-    "breaks": "This change breaks old calls. Find the argument that is gone, of another type, or "
-    "in another place.",
+    "breaks": "This change breaks old calls, and in more than one way. Go through all that "
+    "breaks, rule by rule.",
     "does_not": "All old calls still run after this change, and mean the same: nothing breaks.",
     "no_name": "An operator's name has its namespace, and its overload if it has one: "
     "`lib::head_loss.weighted`.",
@@ -363,8 +364,8 @@ _misread(
 )
 _misread(
     "in_the_middle",
-    "A new argument stands in front of old positional ones. Calls by position now give it the "
-    "value that was meant for the next.",
+    "Another argument stands in front of old positional ones now, a new one or one that was "
+    "keyword-only. Calls by position give it the value that was meant for the next.",
     places_free=True,
 )
 _misread(
@@ -390,8 +391,8 @@ _misread(
 )
 _misread(
     "returned",
-    "It returns something else: another number of tensors, or another type. The old call runs; "
-    "what the caller does with its result does not.",
+    "It returns something else: another number of results, or other types. The old call runs, "
+    "and its caller gets what it does not count on.",
     returns_free=True,
 )
 _misread(
@@ -418,7 +419,7 @@ _misread(
 )
 _misread(
     "argument_gone",
-    "An argument is gone. Who gives it, by position or by keyword, gets an error.",
+    "An argument is gone. Who gives it gets an error.",
     gone_free=True,
 )
 _misread(
@@ -434,7 +435,7 @@ _misread(
 )
 _misread(
     "made_positional",
-    "A keyword-only argument became positional, behind all others. It can still be given by "
+    "A keyword-only argument became positional, behind all that were. It can still be given by "
     "keyword: a feature.",
     positional_breaks=True,
 )

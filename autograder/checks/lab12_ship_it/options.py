@@ -81,7 +81,7 @@ MISREAD: dict[str, tuple[str, dict[str, bool]]] = {
         {"cap_of_the_raw": True},
     ),
     "z_over_all": (
-        "The z-loss is a mean over all rows. It is over those that count.",
+        "The z-loss was divided by the number of all rows. Its mean is over those that count.",
         {"z_over_all": True},
     ),
     "z_over_weights": (
@@ -107,7 +107,7 @@ MISREAD: dict[str, tuple[str, dict[str, bool]]] = {
         {"z_factor_squared": True},
     ),
     "z_of_logits": (
-        "The squares of the logits were added. The z-loss is the square of one number a row: its "
+        "This is a z-loss of the logits' squares. It is the square of one number a row: its "
         "log-sum-exp.",
         {"z_of_logits": True},
     ),

@@ -269,7 +269,7 @@ _MISTAKES = {
     "bias_zeros": "There is no bias, and db is None then.",
     "smoothed_by_target": "The smoothed part has the target's weight for all words: word v counts "
     "label_smoothing / V times weight[v].",
-    "dx_flat": "dx is flat: it has the shape of x.",
+    "dx_flat": "dx is flat here. It has the shape of x.",
     "two_without_bias": "Without a bias two gradients came back. There are always three, the last "
     "one None.",
 }

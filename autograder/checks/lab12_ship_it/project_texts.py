@@ -24,27 +24,29 @@ ANY_PLATFORM = (
     "platform that was given."
 )
 OTHER_PLATFORM = (
-    "The library is built on this machine, and the tag promises another. Name the platform that "
-    "was given."
+    "The library is built on this machine, and the tag names another platform than was given. "
+    "Name that one."
 )
 ONE_PYTHON = (
-    "This tag fits some of the Pythons and not all. The library asks for no name of Python's, so "
-    "one wheel can serve 3.11 and all later: which tags say so?"
+    "The tags do not fit every Python from 3.11 to 3.13. The library need ask for no name of "
+    "Python's, so one wheel can serve 3.11 and all later: which tags say so?"
 )
 PURE = (
-    "`Root-Is-Purelib: true` says that no file depends on the system. A shared library does: an "
-    "installer may put it where machines of another kind look, too."
+    "`Root-Is-Purelib` is `false` here: `true` says that no file depends on the system, and a "
+    "shared library does. An installer may put it where machines of another kind look, too."
 )
 NO_TORCH = (
-    "Nothing in `dependencies` brings torch: the wheel installs beside none, and the import fails."
+    "`dependencies` does not name torch: the wheel may install beside none, and the import "
+    "fails there."
 )
 TORCH_PINNED = (
-    "This refuses a torch that is 2.11 or later. The library asks for what 2.11 has, and later "
-    "releases keep that: it is what the stable ABI is for. Leave the upper end open."
+    "This refuses a torch that is 2.11 or later. The library may ask for what 2.11 has, and "
+    "later releases keep that: it is what the stable ABI is for. The lower end is 2.11, "
+    "and the upper one open."
 )
 TORCH_TOO_OLD = (
-    "This installs beside a torch that is older than the names which the library asks for, and the "
-    "import fails there. The lower end is 2.11."
+    "This installs beside a torch that is older than 2.11. The library may ask for names which "
+    "that one lacks, and the import fails then. The lower end is 2.11."
 )
 BUILD_NEEDS_TORCH = (
     "A build from source starts in an empty environment: without torch in `requires` its headers "

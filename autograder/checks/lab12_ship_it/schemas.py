@@ -59,6 +59,7 @@ class Reading:
     defaults_free: bool = False
     required_free: bool = False
     places_free: bool = False
+    order_free: bool = False  # before names_free: what changed places has its name still
     names_free: bool = False
     keyword_order_counts: bool = False
     optional_breaks: bool = False
@@ -71,7 +72,6 @@ class Reading:
     new_default_breaks: bool = False
     gone_free: bool = False
     types_free: bool = False
-    order_free: bool = False
     positional_breaks: bool = False
     result_names_count: bool = False
 

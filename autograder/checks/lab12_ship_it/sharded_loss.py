@@ -18,19 +18,22 @@ from . import lab
 IGNORED = -100
 Answer = tuple[Tensor, Tensor]
 Case = tuple[list[Tensor], Tensor, float]  # the shards, targets, and how large the logits are
+_LOOKED_UP = (
+    "A shard may have no column at all, and a target may be no column of this shard: ask both "
+    "before you look one up."
+)
 _RAISED = {
-    "IndexError": "A shard may have no column at all, and a target may be no column of this shard: "
-    "ask both before you look one up.",
+    f"IndexError: {said}": _LOOKED_UP for said in ("index", "Target", "max()", "amax()", "argmax()")
 }
 OVERFLOW = (
-    "The maxima went through exp: over 88 that is inf in float32. Only differences of maxima may: "
-    "exp(top_r - top) is at most 1."
+    "exp is inf from 89 on in float32, and a maximum, or a log-sum-exp, may be larger. Only "
+    "differences may go through exp: exp(top_r - top) is at most 1."
 )
 
 NOT_FINITE = (
-    "In truth all of these numbers are finite. A rank without a column sends -inf, and exp is inf "
-    "over 88 in float32: with each row's largest maximum, exp(top_r - top) is at most 1, and 1 for "
-    "one rank."
+    "In truth all of these numbers are finite. A rank without a column sends -inf, and exp is "
+    "inf from 89 on in float32: with each row's largest maximum, exp(top_r - top) is at "
+    "most 1, and 1 for one rank at least."
 )
 AT_TARGETS = (
     "dz is wrong at targets alone. Where this shard holds the word of a row that counts, 1 is "
@@ -258,8 +261,8 @@ _MISTAKES = {
     "log(total).",
     "picked_max": "The largest picked number was taken for the target's logit. A logit below 0 "
     "loses against the 0 of those who do not hold it: add them up.",
-    "first_picked": "Only the first shard's picked number was used. The one that holds the target "
-    "sent its logit; the others sent 0.",
+    "first_picked": "Only one shard's picked number is in the loss. The one that holds the "
+    "target sent its logit; the others sent 0: add them up.",
     "turned_round_bare": "The factor is turned round: exp(top_r - top) makes a smaller shard "
     "smaller.",
     "ignored_loss": "The loss counts rows whose target is -100: they are no words.",
@@ -276,7 +279,7 @@ _MISTAKES = {
     "meant.",
     "negative": "A target of an earlier shard was hit: target - first is below 0 there, and "
     "counts from the end.",
-    "everywhere": "Every shard took 1 away, also where another shard holds the word.",
+    "everywhere": "1 was taken away also where another shard holds the word.",
     "own_softmax": "This is the softmax of this shard's columns alone, and sums to 1 over them. "
     "The exp of all shards' columns stands below it.",
     "own_maximum": "dz is relative to this shard's own maximum, and what it is divided by to the "

@@ -23,7 +23,8 @@ _RAISED = {"ZeroDivisionError": "With K u = 1 there is no bound any more: it is 
 SHORT = ("bfloat16", "float16")
 ONE_EACH = "Each element of z has a bound of its own: a tensor (N, V) comes back, of inf too."
 HALF_OF_EPS = (
-    "`eps` is the distance from 1 to the next number. Rounding to nearest is off by half of it."
+    "`eps` is the distance from 1 to the next number. Rounding to nearest is off by at most "
+    "half of it."
 )
 NO_BOUND = (
     "From K u = 1 on nothing is promised, and the bound is inf: 1 - K u is 0 there or below, and a "
@@ -32,7 +33,8 @@ NO_BOUND = (
 
 
 NOT_NAN = (
-    "inf * 0 is nan: where A is 0 the bound is still inf. Say so from K u = 1 on, whatever A is."
+    "Where A is 0 this is nan, as inf * 0 and 0 / 0 are, and the bound is still inf. Say so "
+    "from K u = 1 on, whatever A is."
 )
 
 
@@ -365,7 +367,7 @@ tolerance.wrong(
 )
 tolerance.wrong(
     "power",
-    "This is (1 + u)^K - 1, a little less than gamma = K u / (1 - K u), which is asked for.",
+    "This is (1 + u)^K - 1. It is less than gamma = K u / (1 - K u), which is asked for.",
     tolerance=_with(_power),
 )
 tolerance.wrong(
@@ -394,8 +396,8 @@ tolerance.wrong(
 )
 tolerance.wrong(
     "out_of_the_terms_and_error",
-    "The last rounding is of the one number that the accumulator holds, at most |z| + gamma "
-    "A. Here it is as large as that of A.",
+    "The last rounding is of the one number that the accumulator holds, at most |z| + gamma A. "
+    "Here A stands where |z| does.",
     tolerance=_with(_out_of_the_terms_and_error),
 )
 tolerance.wrong(

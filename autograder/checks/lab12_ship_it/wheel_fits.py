@@ -22,17 +22,21 @@ OLDEST = {"x86_64": 5, "aarch64": 17}
 """The second number of the oldest glibc for which `packaging`, and so pip, has a tag."""
 SETS = (
     "Each of the three tags may be a set, with dots between. The wheel fits if one of each set "
-    "fits, whatever the others of the set are."
+    "fits, all three together, whatever the others of the set are."
 )
 ABI3 = "An `abi3` wheel fits the Python in its tag and all later ones with the GIL."
 OWN = (
     "`cp312-cp312` fits Python 3.12, and this wheel names this very Python. The first digit is "
     "the major version, all others are the minor one."
 )
-NO_ABI = "`cp312-none` asks for this CPython and for no ABI: it fits with the GIL and without it."
+NO_ABI = (
+    "`cp312-none` asks for CPython 3.12 and for no ABI: it fits there with the GIL and without it."
+)
 ANY = "`py3-none-any` fits every Python 3 on every machine."
 THE_SAME = "The tag names the oldest glibc or macOS that will do. The machine has just that one."
-WINDOWS = "`win_amd64` is Windows on this processor. It asks for no version."
+WINDOWS = (
+    "`win_amd64` and `win_arm64` are Windows on these two processors. They ask for no version."
+)
 NEW_ABI = "A wheel for a newer Python was taken: `cp313-cp313` runs on 3.13 alone."
 PYTHON_2 = "`py2` is Python 2. This machine has Python 3."
 MUSL = "`musllinux` is for another C library than glibc, and fits none of these machines."
@@ -56,11 +60,12 @@ PY3X = (
     "version."
 )
 PLAIN_LINUX = (
-    "`linux_x86_64` was left out. An index refuses such a wheel, since it promises no glibc; "
-    "pip installs it."
+    "A plain `linux_...` tag was left out. An index refuses such a wheel, since it promises no "
+    "glibc; pip installs it."
 )
 LEGACY_NAMES = (
-    "`manylinux2014` was not known: the names before PEP 600 stand for glibc 2.5, 2.12 and 2.17."
+    "A tag from before PEP 600 was left out: `manylinux1`, `manylinux2010` and `manylinux2014` "
+    "stand for glibc 2.5, 2.12 and 2.17."
 )
 UNIVERSAL = (
     "`universal2` is both processors of macOS in one file, for the macOS in its tag and all later "
@@ -76,7 +81,10 @@ SECOND = (
     "nowhere."
 )
 CP_NONE = "`cp311-none` names one CPython. It does not hold for later ones, as `py311-none` does."
-PY3X_ASKS = "`py314-none` asks for Python 3.14 at least. The digits behind the 3 were not read."
+PY3X_ASKS = (
+    "A wheel that asks for a newer Python was taken: `py314-none` is for 3.14 at "
+    "least. The digits behind the 3 are the minor version."
+)
 ABI3_ANYWHERE = (
     "An `abi3` wheel of a newer Python was taken. Its Python tag names the oldest that it runs on."
 )
@@ -85,11 +93,12 @@ ABI3_NO_GIL = (
     "`abi3` does not hold."
 )
 OLD_ABI = (
-    "A wheel for an older Python was taken: `cp311-cp311` runs on 3.11 alone. Only `abi3` "
-    "promises later ones."
+    "A wheel for an older Python was taken: `cp311-cp311` runs on 3.11 alone. Of the ABIs only "
+    "`abi3` promises later ones."
 )
 ARCHITECTURE = (
-    "A wheel for another processor was taken: the last part of a platform tag is the architecture."
+    "A wheel for another architecture was taken. A platform tag ends with it; `win32` is x86 "
+    "with 32 bits."
 )
 _RAISED = {
     "ValueError": "A name has five parts or six: a build number may stand behind the version. "
@@ -578,14 +587,14 @@ _wrong_platform(
 )
 _wrong_platform(
     "version_turned_round",
-    "Only wheels that need a newer glibc or macOS than the machine has were taken. The tag names "
-    "the oldest that will do.",
+    "Wheels for an older glibc or macOS than the machine's were left out, and those for a "
+    "newer one taken. The tag names the oldest that will do.",
     compare=lambda asked, have: asked >= have,
 )
 _wrong_platform(
     "version_as_text",
-    "Versions were compared as texts or decimals: glibc 2.5 is older than 2.28, and 5 is less than "
-    "28.",
+    "glibc 2.5 is older than 2.28: 5 is less than 28. As texts, or as decimals, they compare "
+    "the other way round.",
     compare=lambda asked, have: [*map(str, asked)] <= [*map(str, have)],
 )
 _wrong_platform(
@@ -610,7 +619,8 @@ _wrong(
 )
 _wrong(
     "build_number",
-    "A build number was read as a tag: it may stand behind the version. Count from the end.",
+    "Wheels with a build number were left out. It may stand behind the version: count the tags "
+    "from the end.",
     from_the_front=True,
 )
 
