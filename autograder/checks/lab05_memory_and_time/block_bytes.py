@@ -182,7 +182,8 @@ block_bytes.wrong(
 )
 block_bytes.wrong(
     "million_is_large",
-    "The small pool ends at a million bytes here. It ends at 1 MiB, which is 2**20.",
+    "The small pool ends too early here, as with a limit of a million bytes. It ends at 1 MiB, "
+    "which is 2**20.",
     block_bytes=lambda nbytes: (
         rounded(nbytes),
         "small" if nbytes <= 10**6 else "large",
@@ -191,8 +192,8 @@ block_bytes.wrong(
 )
 block_bytes.wrong(
     "ten_for_twenty",
-    "The segments that blocks below 10 MiB share are 20 MiB large, not 10: else two of them would "
-    "hardly share one.",
+    "The segments that blocks below 10 MiB share are 20 MiB large, not 10: else two of more than "
+    "5 MiB could not share one.",
     block_bytes=lambda nbytes: (
         *_sizes(rounded(nbytes))[:2],
         10 * MIB if MIB < rounded(nbytes) < 10 * MIB else segment_bytes(rounded(nbytes)),

@@ -119,19 +119,21 @@ bytes_held.wrong(
 )
 bytes_held.wrong(
     "both_sides_of_relu",
-    "What enters a ReLU was counted too. ReLU's backward reads its result only, and the next layer "
-    "saves that same tensor: one tensor for each hidden layer.",
+    "Two tensors are counted for each hidden layer, as where what enters a ReLU counts too. "
+    "ReLU's backward reads its result only, and the next layer saves that same tensor: it is one.",
     bytes_held=lambda widths, n: _parts(widths, n).moments(hidden=2),
 )
 bytes_held.wrong(
     "no_activations",
-    "The forward leaves something: each Linear saves its input for the gradient of its weight.",
+    "The forward leaves something: each Linear saves its input for the gradient of its weight, "
+    "and the loss its log-probabilities.",
     bytes_held=lambda widths, n: _parts(widths, n).moments(hidden=0, forward=0, peak=3),
 )
 bytes_held.wrong(
     "logits_stay",
-    "The logits were counted beside the log-probabilities. No backward reads the logits, so they "
-    "are gone when the forward is over.",
+    "Two tensors of (n, V) are counted after the forward, as where the logits stay. Only the "
+    "log-probabilities do: no backward reads the logits, so they are gone when the forward is "
+    "over.",
     bytes_held=lambda widths, n: _parts(widths, n).moments(forward=2, peak=1),
 )
 bytes_held.wrong(
@@ -173,14 +175,15 @@ bytes_held.wrong(
 )
 bytes_held.wrong(
     "gradients_at_the_peak",
-    "The gradients of the parameters were counted at the peak. It lies where the backward begins, "
-    "and no parameter has its gradient yet.",
+    "At the peak one number too many is counted for each parameter, as its gradient. It lies "
+    "where the backward begins, and no parameter has its gradient yet.",
     bytes_held=lambda widths, n: _parts(widths, n).moments(early=1),
 )
 bytes_held.wrong(
     "logits_stay_to_the_peak",
-    "The logits were counted beside the log-probabilities. No backward reads the logits, so they "
-    "are gone when the forward is over.",
+    "Two tensors of (n, V) are counted after the forward, as where the logits stay. Only the "
+    "log-probabilities do: no backward reads the logits, so they are gone when the forward is "
+    "over.",
     bytes_held=lambda widths, n: _parts(widths, n).moments(forward=2),
 )
 bytes_held.wrong(
@@ -201,8 +204,8 @@ bytes_held.wrong(
 )
 bytes_held.wrong(
     "gradients_stay_and_come_again",
-    "Gradients were counted before the step. They are None then: AdamW's two tensors are what "
-    "lives beside each parameter.",
+    "One number too many is counted for each parameter before the step, as its gradient. It is "
+    "None then: AdamW's two tensors are what lives beside each parameter.",
     bytes_held=lambda widths, n: _parts(widths, n).moments(states=3),
 )
 
@@ -348,8 +351,8 @@ def _(widths: Sequence[int], n: int) -> Any:
 
 @bytes_held.wrong(
     "weights_copied",
-    "The parameters were counted once more after the forward. A transposed weight is a view, and "
-    "costs nothing.",
+    "After the forward one number too many is counted for each parameter, as where weights are "
+    "copied. A transposed weight is a view, and no parameter has its gradient yet.",
 )
 def _(widths: Sequence[int], n: int) -> Any:
     parts = _parts(widths, n)

@@ -71,8 +71,8 @@ def _checked(got: Any, repeats: int) -> Answer:
     _expect_pairs(pairs, repeats)
     if len(set(map(str, pairs))) < len(pairs):
         why = (
-            "An event that is recorded again forgets the time before: name each interval's ends "
-            "anew."
+            "Two intervals are one pair of names, and a name keeps only its last time: name each "
+            "interval's ends anew."
         )
         raise Wrong(expected=f"{repeats} intervals", got="the same one twice", why=why)
     named = {step[1] for step in known if len(step) == 2}
@@ -166,13 +166,13 @@ def _in_one(steps: list[Step], start: int | None, end: int | None) -> Iterator[s
     if "flush" not in since_run:
         yield "Between an interval and the run before it is no flush, so the cache is not empty."
     others = [verb for verb in before if verb != "clock"]
+    if steps[start][0] == "clock" and "sync" not in inside[inside.index("run") :]:
+        yield "The second clock is read when the launch returns: no sync lies behind the run."
     if steps[start][0] == "clock" and others[-1:] != ["sync"]:
         yield (
             "The host's clock is read while the device still works on what came before, and the "
             "rest of that is counted."
         )
-    if steps[start][0] == "clock" and "sync" not in inside[inside.index("run") :]:
-        yield "The second clock is read when the launch returns: no sync lies behind the run."
     if steps[start][0] == "record" and "sync" in inside:
         yield (
             "A sync lies between the two events. It empties the queue, and while the host gives "
@@ -217,7 +217,7 @@ def _events(k: int) -> list[Step]:
 honest_timing.wrong(
     "as_found",
     "The host's clock is read after a launch, as in the benchmark that was found, and a launch "
-    "returns before its kernel has begun.",
+    "returns before its kernel is over.",
     honest_timing=lambda repeats: _plan(
         repeats, lambda k: [("clock", f"a{k}"), ("run",), ("clock", f"b{k}")], warm=0, end=()
     ),

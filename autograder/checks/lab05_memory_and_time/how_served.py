@@ -109,8 +109,8 @@ def _facts(segments: Plain, left: int, nbytes: int) -> str:
     whole = [blocks[0][0] for *_, blocks in segments if [name for _, name in blocks] == [None]]
     most = max(free, default=0)
     return (
-        f"The block has {block} bytes, and the largest free one of its pool {most}; "
-        f"its segment has {segment_bytes(block)}, {left} are left, and {sum(whole)} would go back."
+        f"The block has {block} bytes, and the largest free one of its pool {most}; a new segment "
+        f"has {segment_bytes(block)}, {left} are left, and {sum(whole)} would go back."
     )
 
 
@@ -246,8 +246,8 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
 
 @how_served.wrong(
     "one_segment_released",
-    "Only the largest whole free segment was given back. All of them go, and together they may be "
-    "enough.",
+    "No more than one whole free segment counts as given back here. All of them go, and together "
+    "they may be enough.",
 )
 def _(segments: Plain, left: int, nbytes: int) -> str:
     if _fits(segments, nbytes):
@@ -268,8 +268,8 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
 
 @how_served.wrong(
     "not_rounded",
-    "The request was not rounded first: 10 MiB less 100 bytes is a block of 10 MiB, which has a "
-    "segment of its own.",
+    "The segment follows from the bytes that were asked for, not from the block's: 10 MiB less "
+    "100 bytes is a block of 10 MiB, which has a segment of its own.",
 )
 def _(segments: Plain, left: int, nbytes: int) -> str:
     if _fits(segments, nbytes):
@@ -332,8 +332,8 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
 
 @how_served.wrong(
     "own_segment_not_rounded",
-    "A segment of its own was asked for with the block's bytes. cudaMalloc is asked for the next "
-    "multiple of 2 MiB.",
+    "A segment of its own is taken to be smaller than it is, as with the block's bytes. "
+    "cudaMalloc is asked for the next multiple of 2 MiB.",
 )
 def _(segments: Plain, left: int, nbytes: int) -> str:
     block = rounded(nbytes)
@@ -347,8 +347,8 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
 
 @how_served.wrong(
     "no_twenty",
-    "A large block below 10 MiB asked for the next multiple of 2 MiB. It shares a segment of 20 "
-    "MiB, and all of that has to fit.",
+    "Less than 20 MiB is enough here for a large block below 10 MiB, as with the next multiple of "
+    "2 MiB. It shares a segment of 20 MiB, and all of that has to fit.",
 )
 def _(segments: Plain, left: int, nbytes: int) -> str:
     block = rounded(nbytes)
@@ -377,7 +377,8 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
 
 @how_served.wrong(
     "small_segment_of_one",
-    "A small request asked for a segment of 1 MiB. The segments of the small pool have 2 MiB.",
+    "Less than 2 MiB is enough here for a small request, as with a segment of 1 MiB. The segments "
+    "of the small pool have 2 MiB.",
 )
 def _(segments: Plain, left: int, nbytes: int) -> str:
     block = rounded(nbytes)
@@ -488,8 +489,8 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
 
 @how_served.wrong(
     "left_is_all",
-    "What is reserved was taken away from `left`. It is what the device has left for cudaMalloc, "
-    "beside all that is reserved.",
+    "What is held already was taken away from `left`. It is what the device has left for "
+    "cudaMalloc, beside all that is reserved.",
 )
 def _(segments: Plain, left: int, nbytes: int) -> str:
     if _fits(segments, nbytes):
@@ -503,8 +504,8 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
 
 @how_served.wrong(
     "block_fits_after_release",
-    "After the release the block was compared with the room, and not its segment. cudaMalloc is "
-    "asked for a whole segment then too.",
+    "After the release less room than the segment needs is enough here, as where only the block "
+    "has to fit. cudaMalloc is asked for a whole segment then too.",
 )
 def _(segments: Plain, left: int, nbytes: int) -> str:
     truth = _truth(segments, left, nbytes)
@@ -514,7 +515,7 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
 
 @how_served.wrong(
     "no_twenty_after_release",
-    "After the release a large block below 10 MiB asked for the next multiple of 2 MiB. cudaMalloc "
+    "After the release less than 20 MiB is enough here for a large block below 10 MiB. cudaMalloc "
     "is asked for the same 20 MiB once more.",
 )
 def _(segments: Plain, left: int, nbytes: int) -> str:

@@ -142,8 +142,8 @@ def _expect_no_race(plan: Plan, model: StreamModel, batches: Batches, buffers: i
                 expected=f"{later} after {earlier}",
                 got="no stream and no event that says so",
                 where=_waited(plan, later),
-                why=f"A race: nothing makes {later} wait for {earlier}. That it comes later by the "
-                "clock today is luck.",
+                why=f"A race: nothing makes {later} wait for {earlier}. Where it comes later by "
+                "the clock, that is luck.",
             )
 
 
@@ -244,7 +244,8 @@ overlap_plan.wrong(
 )
 overlap_plan.wrong(
     "no_events",
-    "Three streams and no event: nothing makes a kernel wait for its data.",
+    "No event is waited for: nothing makes a kernel on another stream than its copy in wait for "
+    "its data.",
     overlap_plan=lambda batches: _plan(batches, events=False),
 )
 overlap_plan.wrong(
@@ -281,8 +282,8 @@ overlap_plan.wrong(
 
 @overlap_plan.wrong(
     "stream_per_batch",
-    "A stream for each batch keeps the order inside a batch. Nothing says that a batch waits for "
-    "the kernel that reads its buffer.",
+    "One stream for all of a batch keeps the order inside the batch. Nothing says that a batch "
+    "waits for the kernel that reads its buffer.",
 )
 def _(batches: Batches) -> Plan:
     return [(kind, i, i) for i in range(len(batches)) for kind in ENGINES]

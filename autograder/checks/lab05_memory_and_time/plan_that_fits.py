@@ -349,8 +349,8 @@ plan_that_fits.wrong(
 
 @plan_that_fits.wrong(
     "large_ones_kept",
-    "The logits go only when their batch is over everywhere; the largest tensors are the ones to "
-    "free first.",
+    "The large tensors are never freed, and they are what fills the device: each goes after the "
+    "last of its readers.",
 )
 def _(work: Work, result: str) -> Plan:
     large = {name for name, _, nbytes in work if nbytes > 2 * MIB}

@@ -156,8 +156,8 @@ def _(steps: Steps, launch_us: int) -> Times:
 
 @queue_times.wrong(
     "idle_never",
-    "The device is idle whenever its queue is empty: the host was waiting, or busy with something "
-    "of its own.",
+    "The device is idle whenever its queue is empty: the host is still launching the next kernel, "
+    "or busy with something of its own.",
 )
 def _(steps: Steps, launch_us: int) -> Times:
     host, device, _ = _times(steps, launch_us)

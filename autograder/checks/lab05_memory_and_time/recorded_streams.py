@@ -316,7 +316,7 @@ recorded_streams.wrong(
 
 recorded_streams.wrong(
     "last_reader_alone",
-    "Of two streams that may still read, only one was recorded, because it had waited for the "
+    "Of two streams that may still read, only one is recorded, that which has waited for the "
     "other. torch's event on it would come after both; asked for is one record for each of them.",
     recorded_streams=lambda program: sorted(_needed(program, covers=True)),
 )

@@ -260,7 +260,8 @@ waiting_lines.wrong(
 )
 waiting_lines.wrong(
     "during_which_work_ended",
-    "Work ended while cudaMalloc or cudaHostAlloc ran, by chance. The call did not wait for it.",
+    "Work ended by chance while another call ran, such as cudaMalloc. The call did not wait for "
+    "it.",
     waiting_lines=lambda log: _waits(log, is_wait=lambda row: True),
 )
 waiting_lines.wrong(

@@ -27,10 +27,13 @@ _ONE_LINE = "The line as it should be is one line of text. The rest of the kerne
 MAX_LINE = 300
 Repair = tuple[int, str] | None
 _RAISED = {
-    "AttributeError": "A pattern was not found, so there is no match to ask. Kernels are drawn: "
-    "most of them have none of the lines that a rule looks for.",
-    "TypeError": "A pattern was not found, so there is nothing to take from it. Some of the "
-    "kernels are right: there none of the rules finds anything.",
+    "AttributeError: 'NoneType'": "A pattern was not found, so there is no match to ask. Kernels "
+    "are drawn: most of them have none of the lines that a rule looks for.",
+    **dict.fromkeys(
+        ("TypeError: 'NoneType'", "TypeError: cannot unpack non-iterable NoneType"),
+        "A pattern was not found, so there is nothing to take from it. Some of the kernels are "
+        "right: there none of the rules finds anything.",
+    ),
     "KeyError": "Every name is drawn, those of kernels, pointers, sizes and tiles too: take them "
     "from the text.",
 }
@@ -167,8 +170,8 @@ WAS_RIGHT = (
 MISSED: Mapping[str, str] = {
     "other": "Masked lanes still take part. What they hold must lose against every number: -inf "
     "in a maximum, inf in a minimum.",
-    "mask": "A tile has two edges, and one of them is still without a mask: each index that may "
-    "go beyond its size is compared with it, in the line that makes the mask.",
+    "mask": "Lanes beyond an edge of the tile still take part: each index that may go beyond its "
+    "size is compared with it, in the line that makes the mask, and both have to hold.",
     "step": "Programs beside each other, or turns of a loop, still begin another distance apart "
     "than a block is wide: elements are left out, or come twice.",
     "carried": "The loop gives what it gave before your line: what earlier turns have found still "
@@ -268,12 +271,13 @@ _REPAIRS: Mapping[str, tuple[Callable[[str], Repair], str]] = {
     ),
     "no_mask": (
         _other(")", ")", rf", mask=\w+ < \w+, {_OTHER}\)"),
-        "Without a mask the lanes beyond V read the next row, and behind the last row what is "
-        "nobody's.",
+        "Lanes beyond the row take part now, as without a mask: they read the next one, and behind "
+        "the last row what is nobody's.",
     ),
     "other_edge_alone": (
         _other_edge("{theirs}"),
-        "Now the other edge is masked and this one is not: a tile has two edges.",
+        "Lanes beyond one edge take part now, as where the other edge alone is masked: a tile has "
+        "two.",
     ),
     "either_edge": (
         _other_edge("{mine} | {theirs}"),
@@ -298,7 +302,7 @@ _REPAIRS: Mapping[str, tuple[Callable[[str], Repair], str]] = {
     ),
     "old_maximum": (
         _first_maximum,
-        "The maximum never grows: it stays at -inf, and every difference to it is no number.",
+        "The maximum never grows: it stays at -inf, and -inf - (-inf) is no number.",
     ),
     "maximum_kept_too_late": (
         _kept_too_late,
@@ -326,8 +330,8 @@ _REPAIRS: Mapping[str, tuple[Callable[[str], Repair], str]] = {
         lambda source: _edited(
             source, _SHARED, r"tl.atomic_add(\1 + \2, \3)", only=_BY_COLUMN
         ),
-        "tl.atomic_add takes a mask as tl.store does. Without it lanes beyond the last column add "
-        "to what is nobody's.",
+        "Lanes beyond the last column add to what is nobody's, as without a mask. tl.atomic_add "
+        "takes one as tl.store does.",
     ),
 }  # fmt: skip
 """Repairs of one line that are none: what each makes of a kernel, None where it has nothing to

@@ -341,9 +341,9 @@ MISREADINGS = {
         _but(db=_db_with_rows_beyond),
     ),
     "inf_times_0": Misreading(
-        "The tokens beyond N have the cotangent 0, and with an lse of 0 the softmax of theirs is "
-        "inf where the bias is large: inf * 0 is NaN, in db and dw. Load their lse as inf, or take "
-        "0 for their dz by tl.where.",
+        "The tokens beyond N are multiplied with 0, as by a cotangent of 0, and with an lse of 0 "
+        "the softmax of theirs is inf where the bias is large: inf * 0 is NaN, in db and dw. Load "
+        "their lse as inf, or take 0 for their dz by tl.where.",
         _inf_times_0,
     ),
     "no_cotangent_beyond": Misreading(

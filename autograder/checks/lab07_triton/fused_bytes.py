@@ -142,8 +142,8 @@ def _by_parts_of_tiles(n: int, v: int, d: int, itemsize: int, rows: int, words: 
 
 _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
     "each_tensor_once": (
-        "Each tensor is counted once. That is the least that can move; these programs share "
-        "nothing, and each loads its tiles for itself.",
+        "Before the fusion x, w and b are each counted once. That is the least that can move; "
+        "these programs share nothing, and each loads its tiles for itself.",
         _Rules(x="once", w="once", b="once", fused_w="once"),
     ),
     "rows_for_columns": (
@@ -166,8 +166,8 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
         _Rules(masked=False, masked_stores=False),
     ),
     "last_tiles_dropped": (
-        "The tiles are counted with //. The last one hangs over, and a program loads what is left "
-        "of it: round up.",
+        "The number of tiles is rounded down, as by //. The last one hangs over, and a program "
+        "loads what is left of it: round up.",
         _Rules(whole_tiles=True),
     ),
     "all_tiles_full": (
@@ -178,8 +178,8 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
         ),
     ),
     "last_rows_dropped": (
-        "The tiles of rows are counted with //. The last one hangs over, and a program has what is "
-        "left of it: round up.",
+        "The number of tiles of rows is rounded down, as by //. The last one hangs over, and a "
+        "program has what is left of it: round up.",
         _Rules(whole_rows=True),
     ),
     "parts_of_tiles": (

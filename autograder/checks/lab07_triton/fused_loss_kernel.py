@@ -310,8 +310,8 @@ MISREADINGS = {
         _lse(lambda z, given: z.exp().sum(1).log()),
     ),
     "target_of_the_last_tile": Misreading(
-        "The target's logit is overwritten by each tile. It lies in one of them: add it up over "
-        "the tiles, with 0 from all the others.",
+        "The target's logit comes from the last tile alone, as where each tile overwrites it. It "
+        "lies in one of them: add it up over the tiles, with 0 from all the others.",
         _loss(_last_tiles_target),
     ),
     "no_target": Misreading(
@@ -338,8 +338,8 @@ MISREADINGS = {
         _first_words(_but_the_last_tile),
     ),
     "steps_of_rows": Misreading(
-        "The loop goes on by ROWS, and a tile is WORDS wide: words come more than once, or are "
-        "left out.",
+        "The loop goes on by another number than WORDS, such as ROWS, and a tile is WORDS wide: "
+        "words come more than once, or are left out.",
         _by_steps_of_rows,
     ),
     "maximum_left_off": Misreading(
@@ -362,8 +362,8 @@ MISREADINGS = {
         lambda given: _right(given) | {"lse_ptr": _logits(given).amax(1)},
     ),
     "maximum_from_0": Misreading(
-        "The maximum begins at 0. Where all logits are far below, every exp is 0: it begins at "
-        "-inf.",
+        "The maximum is never below 0, as where it begins there. Where all logits are far below, "
+        "every exp is 0: it begins at -inf.",
         _lse(_maximum_from_0),
     ),
     "words_beyond_win": Misreading(
@@ -377,7 +377,8 @@ MISREADINGS = {
         _lse(_padding_taken_off),
     ),
     "maximum_not_kept": Misreading(
-        "The maximum so far stays at -inf: at the end of a turn, top is higher.",
+        "lse is -inf in every row, as where the maximum so far stays at -inf, or the sum at 0: "
+        "each turn leaves both to the next.",
         _lse(lambda z, given: _rows_of(given, -torch.inf)),
     ),
     "tile_rescaled_too": Misreading(
@@ -407,11 +408,11 @@ MISREADINGS = {
         _turned_round,
     ),
     "lse_not_stored": Misreading(
-        "lse_ptr holds what it held: nobody stores there.",
+        "lse_ptr is NaN in every row, as it was before the launch: does any program store there?",
         lambda given: _right(given) | {"lse_ptr": _rows_of(given, math.nan)},
     ),
     "loss_not_stored": Misreading(
-        "loss_ptr holds what it held: nobody stores there.",
+        "loss_ptr is NaN in every row, as it was before the launch: does any program store there?",
         lambda given: _right(given) | {"loss_ptr": _rows_of(given, math.nan)},
     ),
     "target_within_the_tile": Misreading(
@@ -424,8 +425,8 @@ MISREADINGS = {
         _loss(_without_its_bias),
     ),
     "inf_times_0": Misreading(
-        "The words beyond V have the logit -inf, and -inf * 0 is NaN. Take the target's logit by "
-        "tl.where, not by a product with 0 and 1.",
+        "The loss is NaN where a tile has words beyond V, as with their logit -inf: -inf * 0 is "
+        "NaN. Take the target's logit by tl.where, not by a product with 0 and 1.",
         _loss(_times_onehot),
     ),
     "target_below_0": Misreading(

@@ -51,21 +51,22 @@ FAULTS = {
     "element is one program's, or everybody adds to it with tl.atomic_add. Do the mask and the "
     "strides of this line keep each program in its own part?",
     "wrote_input": "This stores to an input. Outputs are the pointers that the page names so.",
-    "shapes": "Two blocks do not fit together. A column of rows[:, None] and a row of "
-    "words[None, :] make a tile; a (ROWS,) block beside it needs a [:, None].",
+    "shapes": "A shape does not fit here. A column of rows[:, None] and a row of words[None, :] "
+    "make a tile; a (ROWS,) block beside it needs a [:, None].",
     "not_constexpr": "Blocks have shapes that are known when the kernel is compiled: those of "
     "tl.constexpr parameters. N and V come with each launch.",
     "power_of_two": "The shape of a block is a power of two. What is more than needed is masked.",
-    "dtypes": "These dtypes do not go together.",
+    "dtypes": "A dtype does not fit here.",
     "misused": "Triton does not take this expression.",
-    "unknown_name": "Nobody has given this name a value. A kernel knows its parameters, its own "
-    "names and tl, and no global.",
+    "unknown_name": "Nobody has given this name a value. A kernel of this lab knows its "
+    "parameters, its own names and tl.",
     "unknown_function": "A kernel calls words of tl, and functions of yours that begin with "
     "@kernel too.",
     "unknown_word": "The kernels of this lab are written in these words of tl: program_id, "
     "arange, load, store, atomic_add, dot, trans, where, sum, max, exp, log and their like.",
-    "too_large": "The block is larger than Triton takes.",
-    "endless": "The kernel does not come to an end. Does every loop move on?",
+    "too_large": "A block or a number is too large.",
+    "endless": "The kernel computes far more than it has to. Does every loop move on, and come to "
+    "an end?",
 }
 """What each fault of a kernel means."""
 

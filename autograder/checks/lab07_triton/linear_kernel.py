@@ -227,7 +227,8 @@ MISREADINGS = {
         _of(_bias_of_rows),
     ),
     "bias_below_n": Misreading(
-        "The mask of the bias compares with N. It has an element for each of V words.",
+        "From word N on the bias is missing, as with a mask that compares with N. The bias has an "
+        "element for each of V words.",
         _of(_bias_below_n),
     ),
     "negative_cut": Misreading(
@@ -246,7 +247,8 @@ MISREADINGS = {
         "The bias is missing.", _of(lambda x, w, b, given: x @ w.T)
     ),
     "bias_for_each_tile": Misreading(
-        "The bias was added once for each tile of features: it belongs behind the loop.",
+        "The bias was added once for each tile of features. It is added once: behind the loop, or "
+        "before it.",
         _of(lambda x, w, b, given: head(x, w, b * blocks(given["D"], given["FEATURES"]))),
     ),
     "in_tf32": Misreading(

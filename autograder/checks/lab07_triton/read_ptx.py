@@ -380,7 +380,7 @@ _WRONG = {
         Reader(registers=r"^\.reg\s+\.\w+\s+%\w+<(\d+)>", sum_registers=True),
     ),
     "last_kind_of_register": (
-        "Each .reg line overwrites the one before. Asked for is the one with %r.",
+        "This is the number of the last .reg line. Asked for is that of the one with %r.",
         Reader(registers=r"^\.reg\s+\.\w+\s+%\w+<(\d+)>"),
     ),
     "float_registers_too": (

@@ -276,8 +276,8 @@ _MORE: dict[str, tuple[str, Callable[..., Any]]] = {
         ),
     ),
     "whole_seconds": (
-        "// rounds down to whole seconds, of which a kernel takes none: these times are divided "
-        "with /.",
+        "Of the times only whole seconds are left, as by //, and a kernel takes less than one: "
+        "these times are divided with /.",
         lambda kernels, machine: _each(
             kernels, lambda kernel: {roof: kernel[roof] // machine[roof] for roof in ROOFS}
         ),
@@ -353,8 +353,8 @@ _MORE: dict[str, tuple[str, Callable[..., Any]]] = {
         lambda kernels, machine: _computing_added(kernels, machine),
     ),
     "by_intensity": (
-        "The roof comes from flops per byte. Exps have a rate of their own, and may be the "
-        "roof whatever that quotient is.",
+        "The roof comes from bytes and flops alone, as by flops per byte. Exps have a rate of "
+        "their own, and may be the roof whatever that quotient is.",
         lambda kernels, machine: (
             _right(kernels, machine)[0],
             _bound(roofs=ROOFS[:2])(kernels, machine)[1],

@@ -165,7 +165,7 @@ running_lse.wrong(
 )
 running_lse.wrong(
     "smaller_top",
-    "This keeps the smaller of the two tops: the other total is scaled up, and exp overflows.",
+    "This keeps the smaller of the two tops: the other total is scaled up, and exp can overflow.",
     running_lse=lambda a, b: _merge(a, b, _scale, torch.minimum),
 )
 
@@ -196,8 +196,8 @@ _MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
         lambda a, b: (a[0] + b[0], a[1] + b[1]),
     ),
     "last_top": (
-        "The second top is taken for that of both. Where it is the smaller one, the first total is "
-        "scaled up and overflows.",
+        "The second top is taken for that of both. Where it is the smaller one, the first total "
+        "is scaled up and can overflow.",
         lambda a, b: _merge(a, b, _scale, lambda _, top: top),
     ),
     "top_of_all_rows": (
@@ -243,7 +243,7 @@ _MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
     ),
     "unscaled_sum": (
         "This is the sum of exp(logit). The total counts in units of exp(top): without them it "
-        "overflows.",
+        "can overflow.",
         lambda a, b: (
             torch.maximum(a[0], b[0]),
             torch.logaddexp(a[0] + a[1].log(), b[0] + b[1].log()).exp(),
@@ -283,8 +283,8 @@ _MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
         _but(lambda top, total: (top + total.log(), total)),
     ),
     "first_top": (
-        "The first top is taken for that of both. Where it is the smaller one, the second "
-        "total is scaled up and overflows.",
+        "The first top is taken for that of both. Where it is the smaller one, the second total "
+        "is scaled up and can overflow.",
         lambda a, b: _merge(a, b, _scale, lambda top, _: top),
     ),
     "zero_at_least": (
@@ -301,8 +301,8 @@ _MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
         lambda a, b: _merge(a, b, _scale_of_all, torch.maximum),
     ),
     "replaced_if_either_is_empty": (
-        "Where one tile has no logit, the top was replaced in both differences. The other "
-        "tile has its top, and counts in units of it.",
+        "Where one tile has no logit, the total counts in units of 1, as where the top is "
+        "replaced in both differences. The other tile has its top, and counts in units of it.",
         lambda a, b: _merge(a, b, _scale, torch.maximum) if _none_empty(a, b) else _unscaled(a, b),
     ),
     "through_the_logarithm": (
@@ -332,8 +332,8 @@ def _(a: State, b: State) -> State:
 
 @running_lse.wrong(
     "by_sums_of_logs",
-    "These are two log-sum-exps added. The sum is inside the logarithm: log(A + B), not log A + "
-    "log B.",
+    "The totals are multiplied, as where two log-sum-exps are added. The sum is inside the "
+    "logarithm: log(A + B), not log A + log B.",
 )
 def _(a: State, b: State) -> State:
     return torch.maximum(a[0], b[0]), a[1] * b[1]

@@ -151,8 +151,8 @@ def _span(places: list[int]) -> int:
 ELEMENTS = "Elements are taken for bytes: lane k is stride * itemsize bytes further, not stride."
 _WRONG = {
     "aligned": (
-        "The tile is taken to begin at a sector's first byte. A row that begins in the middle of a "
-        "sector touches one more.",
+        "The tile is taken to begin at a sector's first byte. A row that begins in the middle of "
+        "a sector may touch one more.",
         _answer(places_of=lambda first, *rest: _bytes(0, *rest)),
     ),
     "elements_for_bytes": (
@@ -261,7 +261,7 @@ _WRONG = {
         _answer(ways_of=lambda places: len({p // BANK_BYTES % BANKS for p in places})),
     ),
     "bytes_by_32": (
-        "This divides a number of bytes by 32. Whoever begins in the middle of a sector touches "
+        "This divides a number of bytes by 32. Whoever begins in the middle of a sector may touch "
         "one more, and bytes in a gap are not touched.",
         lambda first, stride, columns, itemsize: (
             -(-(max(_bytes(0, stride, columns, itemsize)) + itemsize) // SECTOR_BYTES),
@@ -286,8 +286,8 @@ _WRONG = {
         ),
     ),
     "lanes_with_a_conflict": (
-        "This counts the lanes that share a bank, over all banks. The ways are those of the worst "
-        "bank: the banks work at the same time.",
+        "This adds up the words that wait in all banks. The ways are those of the worst bank: the "
+        "banks work at the same time.",
         _answer(
             ways_of=lambda places: (
                 len({p // BANK_BYTES for p in places})

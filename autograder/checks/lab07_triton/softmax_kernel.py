@@ -121,8 +121,8 @@ def _columns_written(y: Tensor, given: Given) -> Tensor:
 MISREADINGS = {
     "not_masked": faulty("out_of_bounds"),
     "lanes_beyond_count": Misreading(
-        "The lanes beyond V count with the logit 0: exp(0) of each is in the sum. Give them a "
-        "logit that adds nothing.",
+        "The lanes beyond V count with the logit 0: each adds to the sum. Give them a logit that "
+        "adds nothing.",
         _of(_with_padding),
     ),
     "lanes_beyond_win": Misreading(
@@ -148,8 +148,8 @@ MISREADINGS = {
         ),
     ),
     "maxima_added": Misreading(
-        "The maxima of x and of the bias are taken one by one. Where they are of different words, "
-        "every exp vanishes and 0 / 0 is left: it has to be the maximum of x + b.",
+        "The maxima of x and of the bias are taken one by one. Where they are of different words "
+        "and large, every exp vanishes and 0 / 0 is left: it has to be the maximum of x + b.",
         lambda given: _shares(
             (
                 given["x_ptr"]
