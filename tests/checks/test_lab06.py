@@ -606,7 +606,7 @@ def test_rows_of_y_at_another_distance_end_no_process(
     solved: dict[str, Any], asked: Any, apart: str
 ) -> None:
     text = edited(solved["cpu_head"](), ("y[n * V + v] = sum;", f"y[n * {apart} + v] = sum;"))
-    assert "beyond y" in str(asked("cpu_head", lambda: text).sentence)
+    assert "outside of y" in str(asked("cpu_head", lambda: text).sentence)
 
 
 def test_ctrl_c_ends_a_kernel_that_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,9 @@ COMPILING = {
     "CompileError": "The compiler does not take it. The lines it shows are yours.",
     "undefined symbol": "The text compiles, but the function that the page names is not in it: "
     'keep its name and `extern "C"`.',
-    "your kernel ended its process": "The kernel reached into memory that is nobody's, and its "
-    "process ended. Which index leaves its tensor? Without rows there is not even a first one.",
+    "your kernel ended its process": "The kernel ended its process: by memory that is nobody's "
+    "where the signal is SIGSEGV, by a whole number divided by 0 where it is SIGFPE. Which "
+    "index leaves its tensor? Without rows there is not even a first one.",
     "your kernel runs on": "The kernel does not end: which loop never comes to its end?",
 }
 CHANGED = (

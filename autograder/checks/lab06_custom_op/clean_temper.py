@@ -37,18 +37,21 @@ TESTS = (
 DY = 3
 """The place of dy among the arguments of `tempered`."""
 _ABOUT = {
-    "test_schema": "The operator does something that its schema does not say: it writes into z, or "
-    "returns z itself.",
-    "test_autograd_registration": "z learns and y does not: the operator has no backward.",
+    "test_schema": "The operator does something that its schema does not say: it writes into "
+    "z, or returns z itself or a view of it.",
+    "test_autograd_registration": "z learns, and the operator has no backward that "
+    "autograd would call.",
     "test_faketensor": "The fake kernel says something else than the real one returns: shape, "
-    "strides, dtype, or whether it is z itself; or there is none.",
-    "test_aot_dispatch_dynamic": "Compiled and eager runs differ: look at the fake kernel and the "
-    "backward.",
+    "strides, dtype, or whether it is z itself; or it raises, or there is none.",
+    "test_aot_dispatch_dynamic": "The compiled run differs from the eager one, or raises: look "
+    "at the fake kernel and the backward.",
 }
 _RAISED = {
     "ChangedArgument": CHANGED,
-    "RuntimeError": "The operator or its backward raised: an answer for z, and None for t.",
-    "AttributeError": "The library defines no operator `temper`.",
+    "RuntimeError": "The definition, the operator or its backward raised: the message says what. A "
+    "backward answers for z, and with None for t.",
+    "AttributeError": "Something was asked for that is not there: the message says what. The "
+    "library defines an operator `temper`, and ctx has what `setup_context` gave it.",
 }
 
 

@@ -24,7 +24,7 @@ from .heads import (
 )
 
 _RAISED = {
-    "IndexError": "Your kernel wrote beyond y, whose N * V elements lie one after the other.",
+    "IndexError": "Your kernel wrote outside of y, whose N * V elements lie one after the other.",
 }
 
 

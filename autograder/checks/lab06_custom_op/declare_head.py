@@ -26,11 +26,12 @@ _MAX_SCHEMA = 400
 
 _RAISED = {
     "ChangedArgument": CHANGED,
-    "AttributeError": "One of the three operators was not defined: head, cap_ and top, in this "
-    "library.",
+    "AttributeError": "Something was asked for that is not there. Three operators are to be "
+    "defined in this library, head, cap_ and top; a library has `define` and `impl`.",
     "NotImplementedError": "An operator has a schema and no kernel for the CPU: library.impl.",
-    "TypeError": "The kernel does not take what the dispatcher passes on. Is it this operator's "
-    "own? And has it the defaults of its schema? What equals its default is left out.",
+    "TypeError": "Something was handed over that is not taken there: the message says by whom. "
+    "If by a kernel: is it this operator's own? And has it the defaults of its schema? What "
+    "equals its default is left out.",
     "RuntimeError": "torch does not take it: its message says at which place.",
 }
 
@@ -102,7 +103,10 @@ def _expect_schema(op: str, declared: Any, want: str) -> None:
     got, right = _facts(text), _facts(want)
     for (where, mine), (place, wanted) in zip(got, right, strict=False):
         if where != place:
-            why = f"Who passes it by name counts on the name. Your schema: {text}"
+            why = (
+                "The names of the arguments, their number and their order are part of the schema: "
+                f"whoever calls counts on them. Your schema: {text}"
+            )
             raise Wrong(expected=place, got=where, where=f"in {op}", why=why)
         if mine != wanted:
             there = said("within", place=f"in {op},", rest=place)

@@ -60,7 +60,7 @@ def fake_head(student: Student, draw: Draw) -> None:
             _expect_meta(_faked(room, *sizes, **plan), _real(*sizes, **plan))
         sizes = draw.integer(5, 9), draw.integer(20, 29), draw.integer(40, 49)
         symbolic = _faked(room, *sizes, symbols=True)
-    why = "A symbol became a number: the compiler would compile again for each batch size."
+    why = "A symbol became a number: the compiler would compile again for each other size."
     expect_equal(symbolic, [True, True], why=why)
 
 
@@ -149,8 +149,8 @@ def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
 
 @fake_head.wrong(
     "batch_becomes_a_number",
-    "N became a number on the way, by len() or int(): V is still a symbol. Pass both on as they "
-    "come: x.shape[0].",
+    "N became a number on the way, as by len() or int(): V is still a symbol. Pass both on as "
+    "they come: x.shape[0].",
 )
 def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
     return [False, True] if plan.get("symbols") else _meta(n, v, d, **plan)

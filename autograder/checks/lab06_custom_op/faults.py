@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 OUT_OF_BOUNDS = (
-    "A thread touched what lies outside of a tensor. N, V and D may be no multiples of a block "
-    "or a tile: what hangs over the edge, a thread or a part of a tile, must not touch memory."
+    "What lies outside of a tensor, a tile or another array was touched. N, V and D may be no "
+    "multiples of a block or a tile: what hangs over the edge, a thread or a part of a tile, "
+    "must not touch memory."
 )
 IMPOSSIBLE_LAUNCH = (
     "A launch that no GPU takes. Between <<< and >>> the grid comes first, then the block, of at "
@@ -36,10 +37,12 @@ SENTENCES = {
     "divergent_barrier": DIVERGENT,
     "unwritten_shared": UNWRITTEN,
     "host_access": "The host function touched memory of the device. Only kernels may.",
-    "unwritten_global": "A thread read a place of global memory that nobody had written. y is new, "
-    "and full of NaN: add up in a variable of the thread, and store once.",
-    "divergent_warp": "A lane named in the mask of a warp's operation did not come to it. All "
-    "lanes of the mask come, or they are not in it; a thread beyond the edge must stay for it.",
+    "unwritten_global": "A thread read a place of global memory that nobody had written. New "
+    "memory holds anything, and y is full of NaN: add up in a variable of the thread, and store "
+    "once.",
+    "divergent_warp": "The mask of a warp's operation does not name the lanes that come to it, "
+    "those and no others. All of them come, with one mask; a thread beyond the edge that it "
+    "names must stay for it.",
     "undefined_shuffle": "A shuffle asked a lane that is not there: what comes is undefined. Only "
     "the lanes of the mask hand something over.",
     "invalid_free": "The host gave memory back that is not its own to give: free once what "
@@ -49,8 +52,8 @@ SENTENCES = {
     "division_by_zero": "An integer was divided by 0. N may be 0, and a size that is divided by 16 "
     "and rounded down may be too.",
     "assertion": "An assert of the kernel's own is false: what it claims does not hold here.",
-    "misaligned": "A vector load from an address that is no multiple of its size: strides are "
-    "anything here.",
+    "misaligned": "A vector load or store at an address that is no multiple of its size: "
+    "strides are anything here, and V too.",
     "stuck": "The kernel did not end. Does every loop move on, and does every thread reach the "
     "barrier?",
     "TypeError": "The host function is to be called `launch`, with the parameters that the page "

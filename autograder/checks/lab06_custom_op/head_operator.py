@@ -52,9 +52,9 @@ class Refused(NamedTuple):
 
 
 SENTENCES = {
-    "features_unchecked": "x and w have different numbers of features, and the loops ran all the "
-    "same: over the end of one of them, if it is the shorter. Check x.size(1) against w.size(1), "
-    "and say both.",
+    "features_unchecked": "x and w have different numbers of features, and were not refused: "
+    "loops that run all the same go over the end of one of them, if it is the shorter. Check "
+    "x.size(1) against w.size(1), and say both.",
     "bias_size_unchecked": "b and w have different numbers of words. Check b->size(0) against "
     "w.size(0), and say both.",
     "x_of_one_dimension": "x has one dimension and was not refused: the strides of a second one do "
@@ -62,12 +62,12 @@ SENTENCES = {
     "x_of_three_dimensions": "x has three dimensions and was not refused: the loops know of two.",
     "w_of_three_dimensions": "w has three dimensions and was not refused: the loops know of two.",
     "bias_of_two_dimensions": "b has two dimensions and was not refused.",
-    "weight_of_another_dtype": "x and w have two dtypes and were not refused: the loops read the "
-    "bytes of one as those of the other, and what comes out means nothing.",
-    "bias_of_another_dtype": "b has another dtype than w and was not refused: the loops read its "
-    "bytes as something else.",
-    "complex_has_no_kernel": "complex128 has no kernel here, and was not refused: whatever the "
-    "loops read, it is no float64.",
+    "weight_of_another_dtype": "x and w have two dtypes and were not refused: loops of one "
+    "dtype read the bytes of the other as their own, and what comes out of that means nothing.",
+    "bias_of_another_dtype": "b has another dtype than w and was not refused: loops of the "
+    "dtype of w read its bytes as something else.",
+    "complex_has_no_kernel": "complex128 has no kernel here, and was not refused: each of its "
+    "elements is two float64, and no loop here reads two.",
     "ints_have_no_kernel": "int64 has no kernel here, and was not refused.",
 }
 
@@ -303,6 +303,6 @@ def _(student: Student, draw: Draw) -> str:
     with room_for(student, "head_operator", own=False) as room:
         refused = [bad for bad in _unwelcome(draw) if _asked(room, bad.x, bad.w, bad.b)[0] is None]
     return (
-        f"{len(refused)} kinds of misfit refused before a byte is read; two kernels, "
-        "one allocation, no copy"
+        f"{len(refused)} calls with a misfit refused; for those that fit, two kernels and one "
+        "allocation are enough, and no copy"
     )

@@ -108,9 +108,9 @@ def without_the_rest(y: Tensor, rows: int, columns: int) -> Tensor:
 
 
 STILL_NAN = (
-    "Part of y is NaN, as all of it was before: nobody has written there, or something was added "
-    "to what stood there. y[n, v] lies at n * V + v. Or a place was read that is no element of x, "
-    "w or b."
+    "Part of y is NaN, as all of it was before: nobody has written there, or something was "
+    "added to what stood there. y[n, v] lies at n * V + v. Or NaN was computed, as from a place "
+    "that is no element of x, w or b."
 )
 
 
@@ -203,7 +203,8 @@ READINGS: Readings = {
         lambda x, w, b: head(x[:, :-1], w[:, :-1], b),
     ),
     "sums_in_integers": (
-        "The sum is an int: at each step what stands behind the point is lost. It is a float.",
+        "At each step of the sum what stands behind the point is lost, as in an int. The sum is "
+        "a float.",
         _in_integers,
     ),
     "negative_logits_cut": (
@@ -214,18 +215,18 @@ READINGS: Readings = {
 """Misreadings that a kernel of any kind may make: the sentence, and the y of it."""
 OF_LOOPS: Readings = {
     "strides_of_x_exchanged": (
-        "x was read with its two strides exchanged. A step to the next token is x_n, one to the "
-        "next feature x_d.",
+        "x was read as if its two strides were exchanged. A step to the next token is x_n, one "
+        "to the next feature x_d.",
         lambda x, w, b: head(_with_strides(x, *reversed(x.stride())), w, b),
     ),
     "strides_of_w_exchanged": (
-        "w was read with its two strides exchanged. A step to the next word is w_v, one to the "
-        "next feature w_d.",
+        "w was read as if its two strides were exchanged. A step to the next word is w_v, one "
+        "to the next feature w_d.",
         lambda x, w, b: head(x, _with_strides(w, *reversed(w.stride())), b),
     ),
     "last_features_missing": (
-        "The last features are missing from every sum: the loop takes several at a time, and D is "
-        "no multiple of that. What is left over counts too.",
+        "The last features are missing from every sum, as where a loop takes several at a time "
+        "and D is no multiple of that. What is left over counts too.",
         lambda x, w, b: head(_in_fours(x), _in_fours(w), b),
     ),
     "last_token_missing": (

@@ -65,12 +65,13 @@ def _expect_many_blocks(room: Student, draw: Draw) -> None:
 
 
 TOUCHED = (
-    "The logits are right, and more is loaded than they need: 2 D elements and a bias for each. "
-    "Does a thread beyond the edge load, too, or does every turn of the loop read y or b again?"
+    "The logits are right, and more is loaded or stored than they need: for each, 2 D elements "
+    "and a bias are read, and it is written once. Does a thread beyond the edge load, too, or "
+    "does every turn of the loop read b again, or y, or write y?"
 )
 SCATTERED = (
-    "Neighbouring threads write far from each other. Neighbours in x have the same threadIdx.y: "
-    "their v is to differ, because y[n, v] and y[n, v + 1] lie side by side."
+    "Neighbouring threads do not write side by side. Neighbours in x have the same threadIdx.y: "
+    "v is to grow by 1 from one to the next, because y[n, v] and y[n, v + 1] lie side by side."
 )
 
 
@@ -164,8 +165,8 @@ def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 
 naive_head.wrong(
     "grid_rounded_down",
-    "The last words are still NaN: no thread took them. Does the grid round up, (V + 15) / 16, and "
-    "does v count with blockIdx.x and threadIdx.x, n with those of y?",
+    "The last words are still NaN: no thread has written them. Does the grid round up, (V + 15) "
+    "/ 16, and does v count with blockIdx.x and threadIdx.x, n with those of y?",
     run_cu=lambda name, x, w, b: without_the_rest(head(x, w, b), len(x), len(w) // 16 * 16),
 )
 
@@ -200,7 +201,8 @@ naive_head.wrong(
 )
 naive_head.wrong(
     "nothing_launched",
-    "All of y is NaN: no thread has written. Is the kernel launched, and does it write to y?",
+    "All of y is NaN, as it was: no thread has written, or the sum was added to what stood "
+    "there. Is the kernel launched, and does it store with `=`?",
     run_cu=lambda name, x, w, b: torch.full_like(head(x, w, b), math.nan),
 )
 list_readings(naive_head, "run_cu")

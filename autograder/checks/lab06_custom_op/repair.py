@@ -33,7 +33,7 @@ from .suspects import edited
 KINDS = {"Ada": "out_of_bounds", "Bo": "race", "Cy": "divergent_barrier"}
 Found = tuple[str, Tensor]
 
-_STILL = {kind: f"With your edits a fault is left. {means}" for kind, means in FAULTS.items()}
+_STILL = {kind: f"With your edits there is a fault. {means}" for kind, means in FAULTS.items()}
 _RAISED = {
     **_STILL,
     "ValueError": "An edit is a line as it stands in the suspect, once, and what to put there: at "
@@ -110,7 +110,7 @@ def _expect_repaired(room: Student, draw: Draw) -> None:
 def _expect_found(got: Any, kind: str, suspect: str, want: Tensor) -> None:
     found, y = expect_tuple(got, 2, "the kind of fault, and y")
     expect_close(y, want)
-    why = f"The repair works, and the fault has another name. {FAULTS[kind]}"
+    why = f"Here the repair works, and the fault has another name. {FAULTS[kind]}"
     with within(f"of {suspect}'s kernel", why=why):
         expect_equal(found, kind)
 
@@ -144,7 +144,8 @@ _WRONG = {
         _finding(left="divergent_barrier"),
     ),
     "mask_too_narrow": (
-        "Now the last token and the last word are never computed: n >= N - 1 masks too much.",
+        "Now the last token and the last word are never computed: n = N - 1 and v = V - 1 still "
+        "lie inside.",
         _finding(cut=True),
     ),
     "race_for_divergence": (

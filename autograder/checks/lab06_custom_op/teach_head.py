@@ -29,18 +29,18 @@ LEARNING: tuple[Needs, ...] = (
 )
 ROUNDED = 0.02  # of the largest value: bfloat16 keeps 8 bits, and sums round again
 _NONE = (
-    "A None is computed with: it is b, of a call without a bias, or it was not saved for this "
+    "A None is computed with, as b is in a call without a bias, or what was not saved for this "
     "gradient. dx reads w, and dw reads x."
 )
 _CALLED = "`setup_context` is called as keep(ctx, inputs, output), `backward` as backward(ctx, dy)."
 _RAISED = {
-    "RuntimeError": "The call or its backward raised. Is there an answer for each of x, w and b, "
-    "None where b is None, and does it have the shape of its tensor?",
+    "RuntimeError": "The registration, the call or its backward raised. Is there an answer for "
+    "each of x, w and b, None where b is None, and does it have the shape of its tensor?",
     "returned an invalid gradient": "An answer has not the shape of its tensor: dx is (N, D) as x, "
     "dw (V, D) as w, db (V,) as b.",
-    "not enough values to unpack": "backward unpacks more than there is: what was not saved by "
-    "ctx.save_for_backward in keep, or a third entry of ctx.needs_input_grad, which is not there "
-    "where b was left out.",
+    "not enough values to unpack": "More is unpacked than there is, as what was not saved by "
+    "ctx.save_for_backward in keep, or a third entry of ctx.needs_input_grad, which is not "
+    "there where b was left out.",
     "IndexError": "An entry was asked for that is not there: ctx.needs_input_grad has one for each "
     "input but a b that is None, and there it has two.",
     **dict.fromkeys(
@@ -118,7 +118,7 @@ def _ask_written(room: Student, draw: Draw) -> None:
         _, gradients, _ = expect_tuple(got, 3, "(y, gradients, products)")
         if gradients:
             mine = expect_tuple(gradients, 3, "three gradients")[k]
-            with within(place, why=WRITTEN):
+            with within(place, why=_UNANSWERED if mine is None else WRITTEN):
                 expect_close(mine, (dy @ w, dy.T @ x)[k].detach().contiguous())
 
 
@@ -171,7 +171,10 @@ def _expect_taught(got: Any, want: Taught, needs: Needs, autocast: bool) -> None
             _expect(place, mine, torchs, tolerance)
     most = want[2] + needs[2]  # db may be a product too: ones @ dy
     if products > most and not autocast:
-        why = "A product was computed that nobody asked for: ctx.needs_input_grad says who learns."
+        why = (
+            "More products were computed than there are gradients of x and w to answer: "
+            "ctx.needs_input_grad says who learns, and one product is enough for each."
+        )
         expected = f"at most {most} products in the backward"
         raise Wrong(expected=expected, got=str(products), where=f"where {needs} learn", why=why)
 
@@ -298,8 +301,9 @@ _WRONG: dict[str, tuple[str, Bend]] = {
         _bias_unanswered,
     ),
     "three_needs_unpacked": (
-        "backward unpacks more than there is: what was not saved by ctx.save_for_backward in keep, "
-        "or a third entry of ctx.needs_input_grad, which is not there where b was left out.",
+        "More is unpacked than there is, as what was not saved by ctx.save_for_backward in "
+        "keep, or a third entry of ctx.needs_input_grad, which is not there where b was left "
+        "out.",
         _three_needs,
     ),
     "weight_transposed": (
@@ -332,8 +336,8 @@ teach_head.wrong(
 
 @teach_head.wrong(
     "no_backward",
-    "No gradient came back: no backward is registered, and this kernel calls no operator that "
-    "autograd could record instead. So y's node only warns.",
+    "No gradient came back, as where no backward is registered: this kernel calls no operator "
+    "that autograd could record instead, and y's node only warns.",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Maybe, dy: Tensor, *asked: bool) -> Taught:
     return _torchs(x, w, b, dy, asked[0])[0], [None, None, None], 0

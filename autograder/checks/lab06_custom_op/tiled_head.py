@@ -20,13 +20,14 @@ SMALLEST_TILE = 8
 Counted = list[int | str | Tensor]
 
 _NOT_SHARED = (
-    "The logits are right, but the loads are those of a kernel that shares nothing: each element "
-    "should come from global memory once for each block, and 16 threads should use it."
+    "The logits are right, but the loads are as many as in a kernel that shares nothing, or "
+    "more: each element should come from global memory once for each block, and 16 threads "
+    "should use it."
 )
 _SHARED_IN_PART = (
     "The logits are right, and fewer elements are loaded than without tiles, but more than with "
-    "two: is x or w still read from global memory for each product, or an element loaded more than "
-    "once for a block?"
+    "two of 8 x 8: is x or w still read from global memory for each product, is an element "
+    "loaded more than once for a block, or is a tile smaller?"
 )
 
 
@@ -133,8 +134,9 @@ def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor
 
 @tiled_head.wrong(
     "last_tile_kept",
-    "Beyond D the places of the tiles kept what the turn before had brought, and it was added "
-    "again. Every turn fills every place: what lies outside of x or w counts as 0.",
+    "Features of the turn before the last count twice, as where the places beyond D keep what "
+    "that turn had brought. Every turn fills every place: what lies outside of x or w counts as "
+    "0.",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor:
     d = x.shape[1]
@@ -145,7 +147,7 @@ def _(name: str, x: Tensor, w: Tensor, b: Tensor, count: bool = False) -> Tensor
 
 tiled_head.wrong(
     "bias_for_each_tile",
-    "The bias was added once for each tile of features: it belongs behind the loop.",
+    "The bias was added once for each tile of features: it counts once, outside of the loop.",
     run_cu=lambda name, x, w, b, count=False: head(x, w, b * math.ceil(x.shape[1] / 16)),
 )
 
@@ -196,22 +198,24 @@ def _multiplied(form: str) -> Callable[..., Tensor]:
 
 _MISPLACED = {
     "row_v_brought": (
-        "Thread (i, j) brought row v of w, which is its own column of y, to place ws[i][j]. Row i "
-        "of the tile is word blockIdx.x * TILE + i, whichever thread brings it.",
+        "Each sum took feature k from word k of the block, as where thread (i, j) brings row v "
+        "of w, its own column of y, to place ws[i][j]. Row i of the tile is word blockIdx.x * "
+        "TILE + i, whichever thread brings it.",
         "aifk,ckfk->aic",
     ),
     "tile_of_w_read_across": (
-        "Row j of ws is the word of your thread, and the sum went down column j instead: "
-        "xs[i][k] meets ws[j][k], if ws[i][j] was brought from row i of the tile.",
+        "In the sum of thread (i, j) feature k of x met feature j of word k: ws was filled or "
+        "read across. xs[i][k] meets ws[j][k], if ws[i][j] was brought from row i of the tile.",
         "aifk,ckfj->aicj",
     ),
     "tiles_swapped": (
-        "The sum of thread (i, j) took row j of xs, row i of ws. Its n comes from i, its v from j.",
+        "Inside each block i and j are exchanged: place (i, j) of y has the logit of token j "
+        "and word i. n comes from i and v from j, in the sum and in the store.",
         "ajfk,cifk->aicj",
     ),
     "tile_of_x_read_across": (
-        "Row i of xs is the token of your thread, and the sum went down column i instead: xs[i][k] "
-        "meets ws[j][k], if xs[i][j] was brought from row i of the tile.",
+        "In the sum of thread (i, j) feature i of token k met feature k of w: xs was filled or "
+        "read across. xs[i][k] meets ws[j][k], if xs[i][j] was brought from row i of the tile.",
         "akfi,cjfk->aicj",
     ),
 }

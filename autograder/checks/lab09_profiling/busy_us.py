@@ -25,22 +25,23 @@ TOO_EARLY = (
 )
 NO_PAIR = "Two times were asked for: (busy, idle)."
 BUSY_LESS = (
-    "Some work is missing in the busy time: of a kind, of a stream, or where two works overlap."
+    "This is less than the device was at work, as where work of a kind or of a stream is "
+    "missing, or where two works overlap."
 )
 BUSY_MORE = (
     "This is more than the device was at work: something is counted twice, or is no work of it."
 )
 TOO_SHORT = (
-    "The busy time is right, and the whole time is taken too short. It ends when the last of all "
-    "work ends."
+    "The busy time is right, and the idle time is too short. Together they last from the "
+    "beginning of the first work to the end of the last."
 )
 TOO_LONG = (
-    "The busy time is right, and the whole time is taken too long. It begins with the first work "
-    "of the device, and ends when the last of it ends."
+    "The busy time is right, and the idle time is too long. Together they last from the "
+    "beginning of the first work to the end of the last."
 )
 _RAISED = {
-    "KeyError": "Not every event has a `dur`, nor a `cat`: the ends of arrows (`ph` is `s` or `f`) "
-    "have none. Ask for `ph` first.",
+    "KeyError": "Not every event has a `dur` and `args`: the ends of arrows (`ph` is `s` or "
+    "`f`) have neither. Ask for `ph` first.",
 }
 
 

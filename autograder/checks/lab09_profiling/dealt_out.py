@@ -158,7 +158,7 @@ def _wrong(
 
 _wrong(
     "as_many_sentences",
-    "Each rank has as many sentences as the others. What takes time is their tokens.",
+    "The sentences are shared out evenly by their number. What takes time is their tokens.",
     lambda lengths, ranks: _greedy(lengths, ranks, count=lambda length: 1),
 )
 _wrong(

@@ -41,15 +41,19 @@ REPEATED = "A function has several rows. All its waits are in one."
 MISSING = "A function is missing that waits in a step, on its own thread."
 FEWER = "Waits of this function are missing. Those of all steps count, whatever they wait for."
 MORE = "More waits are counted than this function has in the steps."
-SHORTER = "A part of this function's waiting is missing: add up all of its waits in the steps."
+SHORTER = "This is shorter than this function's waits: add up all of its waits in the steps."
 LONGER = (
     "This is longer than this function's waits. They are the calls named `...Synchronize`, and "
     "last as long as those."
 )
+IN_A_FUNCTION = (
+    "Each wait here is in a function of the program: one on its thread and around it, whose name "
+    "does not begin as torch's do."
+)
 _RAISED = {
     "KeyError": "Not every event has a `dur`: the ends of arrows (`ph` is `s` or `f`) have none.",
-    "StopIteration": "Some waits are in no function of the program: the profiler's own at the end.",
-    "ValueError": "Some waits are in no function of the program: the profiler's own at the end.",
+    "StopIteration": IN_A_FUNCTION,
+    "ValueError": IN_A_FUNCTION,
 }
 
 
@@ -278,8 +282,8 @@ for _name, _torchs in (
     )
 _wrong(
     "outermost",
-    "All waits are given to the outermost function. It says that the loop waits, not where: take "
-    "the innermost, which began last.",
+    "Each wait is given to the outermost function around it. That says that the loop waits, not "
+    "where: take the innermost, which began last.",
     innermost=False,
 )
 _wrong(
@@ -301,7 +305,7 @@ _wrong(
 )
 _wrong(
     "in_the_devices_steps",
-    "A wait behind the steps is counted. The device's lane has a `ProfilerStep#` too, a "
+    "A wait behind a step is counted. The device's lane has a `ProfilerStep#` too, a "
     "`gpu_user_annotation`: it lasts as long as the step's work, and says nothing of the host.",
     lanes=True,
 )
@@ -313,8 +317,8 @@ _wrong(
 )
 _wrong(
     "in_any_region",
-    "A wait in a region behind the steps is counted. A step is an annotation whose name begins "
-    "with `ProfilerStep#`.",
+    "A wait in a region outside of the steps is counted. A step is an annotation whose name "
+    "begins with `ProfilerStep#`.",
     step="",
 )
 _wrong(

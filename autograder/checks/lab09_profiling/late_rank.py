@@ -31,16 +31,14 @@ TOO_LONG = (
     "This rank does not wait so long. Waiting is what its collective lasts longer than the "
     "shortest of its turn."
 )
-TOO_SHORT = (
-    "Some of this rank's waiting is missing: it waits in every turn in which another rank is the "
-    "last."
-)
+TOO_SHORT = "This rank waits longer: it waits in every turn in which another rank is the last."
 BELOW_ZERO = (
     "No rank waits less than 0: a wait is what its collective lasts longer than the shortest of "
     "its turn."
 )
 _RAISED = {
-    "KeyError": "Not every event has a `cat` or a `dur`. The collectives are `user_annotation`s.",
+    "KeyError": "The collectives are `user_annotation`s: they have a `ts` and a `dur`, and no "
+    "`correlation`.",
 }
 
 
@@ -390,8 +388,8 @@ _waits(
 )
 _waits(
     "late_rank_never_waits",
-    "The wait of the late rank was set to 0. In turns in which another rank is the last it "
-    "waits as well.",
+    "The wait of the late rank is 0 here. In turns in which another rank is the last it waits "
+    "as well.",
     lambda rank, turns: [
         0.0 if k == rank else sum(dur - min(durs) for dur, durs in zip(mine, turns, strict=True))
         for k, mine in enumerate(zip(*turns, strict=True))
@@ -472,4 +470,7 @@ late_rank.wrong(
 def _(student: Student, draw: Draw) -> str:
     traces, _ = _drawn(draw, 4)
     rank, waited = student.call("late_rank", traces)
-    return f"rank {rank} costs the other three {sum(waited) - waited[rank]:,.0f} us in four steps"
+    return (
+        f"the others wait longest for rank {rank}: in four steps they wait "
+        f"{sum(waited) - waited[rank]:,.0f} us, for whichever rank is last"
+    )

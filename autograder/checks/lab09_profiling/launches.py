@@ -20,11 +20,10 @@ NO_DICT = "A dict was asked for: {region: (launches, kernels, us)}."
 NO_ROW = "Each region has three numbers: (launches, kernels, us)."
 NO_REGION = "There is a row for something that is no `user_annotation` of this trace."
 STEPS_NAMED = (
-    "The regions are the steps themselves. Asked for are the outermost annotations inside a "
-    "`ProfilerStep#`."
+    "A step itself has a row. Asked for are the outermost annotations inside a `ProfilerStep#`."
 )
 INNER = (
-    "An inner annotation has launches of its own here, as torch's for `Optimizer.step`. Asked for "
+    "An inner annotation has a row of its own here, as torch's for `Optimizer.step`. Asked for "
     "is the outermost one inside the step."
 )
 AROUND = (
@@ -61,8 +60,8 @@ COUNTED = (
     ),
 )
 LESS_TIME = (
-    "A part of the device's time is missing. All kernels that the calls of this region bring "
-    "count, in all steps."
+    "This is shorter than the kernels of this region take. All kernels that the calls of this "
+    "region bring count, in all steps."
 )
 MORE_TIME = "This is longer than the kernels of this region take on the device."
 _RAISED = {
@@ -292,7 +291,9 @@ _wrong(
 )
 
 
-@launches.wrong("of_one_step", "These are the numbers of one step. Asked for is the sum of all.")
+@launches.wrong(
+    "of_one_step", "These are the numbers of a step on average. Asked for is the sum of all."
+)
 def _(events: Sequence[Event]) -> Regions:
     found = _read(events)
     return {name: (c // 2, n // 2, took / 2) for name, (c, n, took) in found.items()}

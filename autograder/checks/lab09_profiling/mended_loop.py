@@ -25,10 +25,13 @@ _RAISED = {
     "tape: `tape.op`, `tape.read`.",
 }
 READS = (
-    "Numbers are read inside the loop, and each read waits for all that was launched before it. "
-    "The host needs none of them before the loop has ended."
+    "Several numbers are read, as inside the loop, and each read waits for all that was "
+    "launched before it. The host needs none of them before the loop has ended."
 )
-ONE_BY_ONE = "The losses are read one by one: each of these reads waits. Stack them, and read once."
+ONE_BY_ONE = (
+    "There is more than one read, as where the losses are read one by one, and each "
+    "waits. Stack them, and read once: the host needs no more."
+)
 BLOCKING = "A copy from pinned memory waits as well, unless it is asked not to: `non_blocking`."
 PAGEABLE = (
     "A batch is copied from pageable memory. Such a copy waits, whatever it was asked: pin the "
@@ -38,7 +41,10 @@ PIN_DROPPED = (
     "A batch is copied under its old name, from pageable memory. `tape.pin` does not change it: it "
     "gives a new name, and that one is pinned."
 )
-EACH = "Each parameter has operators of its own. `aten._foreach_...` takes the list in one call."
+EACH = (
+    "There are more operators than the loop needs, as where each parameter has some of its "
+    "own. `aten._foreach_...` takes the list in one call."
+)
 DROPPED = (
     "What a `_foreach_` operator made was dropped. It writes into nothing: it gives new names, and "
     "from then on these are the values."
@@ -50,7 +56,7 @@ ROUNDED = (
 
 OTHER_NUMBERS = (
     "These numbers are further from those of the loop as found than rounding takes them: a row "
-    "reads another value, or another number, than there."
+    "is missing or another one, or reads another value or number than there."
 )
 TURNED = "These are the losses, and not in the order of the steps."
 KEPT = (

@@ -26,19 +26,19 @@ NOT_WHOLE = {
 }
 RELATED = {
     "copies": (
-        "Copies are missing. Those of all steps count, however small.",
+        "Copies are missing. Those of the whole trace count, however small.",
         "More is counted than the copies from pageable memory to the device.",
     ),
     "bytes": (
-        "Bytes are missing: those of all these copies count, also of small ones and of two of one "
-        "size.",
+        "These copies have more bytes: those of all of them count, also of small ones and of "
+        "two of one size.",
         "These copies do not have so many bytes.",
     ),
 }
 """Less than was asked for, or more."""
 TIME_LESS = (
-    "A part of the time is missing: the host stands in the call of each of these copies, from its "
-    "beginning to its end."
+    "The host stands longer in the calls of these copies: each counts, from its beginning to "
+    "its end."
 )
 TIME_MORE = "This is longer than the host stands in the calls of these copies."
 Copies = tuple[int, int, float]
@@ -210,8 +210,9 @@ _wrong(
 )
 _wrong(
     "the_devices_time",
-    "This is how long the copies took on their stream. The host stands in `cudaMemcpyAsync` "
-    "longer: it also waits for what is queued before.",
+    "This is how long the copies took on their stream. How long the host stands in their calls "
+    "is another time: for many bytes it also waits for what is queued before, for few it does "
+    "not wait.",
     on_device=True,
 )
 _wrong(
@@ -323,8 +324,8 @@ _timed(
 )
 _timed(
     "call_and_copy",
-    "The time of the call and that of the copy are added. The copy runs while the host stands in "
-    "the call: take the call alone.",
+    "The time of the call and that of the copy are added. Asked for is how long the host stands "
+    "in the call: take the call alone.",
     lambda events, found: found[2] + _durations(events, lambda e: e["name"] == KIND),
 )
 _timed(
@@ -334,7 +335,7 @@ _timed(
 )
 _timed(
     "mean_call",
-    "The time is that of a call on average. Asked for is their sum.",
+    "The time is that for a copy on average. Asked for is the sum of the calls.",
     lambda events, found: found[2] / found[0],
 )
 _timed(
@@ -422,7 +423,7 @@ _in_bytes(
 )
 _in_bytes(
     "of_one_step",
-    "These are numbers of one step. Asked for are those of the whole trace.",
+    "These are numbers of a step on average. Asked for are those of the whole trace.",
     lambda found: tuple(n / STEPS for n in found),
 )
 _in_bytes(
@@ -450,5 +451,5 @@ def _(student: Student, draw: Draw) -> str:
     events, _ = _drawn(draw)
     copies, nbytes, stood = student.call("pageable_copies", events)
     return (
-        f"{copies} copies, {nbytes:,} bytes, {stood:,.0f} us of the host: pinned, it would be free"
+        f"{copies} copies, {nbytes:,} bytes, {stood:,.0f} us of the host: pinned, it would not wait"
     )

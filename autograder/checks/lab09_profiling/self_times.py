@@ -25,14 +25,17 @@ MISSING = (
     "is spent inside another operator."
 )
 BELOW_ZERO = (
-    "No operator's own time is below zero. Something is taken off that was not directly inside it, "
-    "or twice."
+    "No operator's own time is below zero. That comes out where something is taken off that was "
+    "not directly inside it, or twice."
 )
 WHOLE = "This is the whole duration of its calls: what the operators inside it took is still there."
-TOO_MUCH = "Some time is in it that is not its own: the operators directly inside it took it."
+TOO_MUCH = (
+    "Some time is in it that is not its own. What the operators directly inside it took "
+    "is taken off, all of it."
+)
 TOO_LITTLE = (
-    "A part of its own time is missing: a call was left out, or more was taken off than the "
-    "operators directly inside it took."
+    "A part of its own time is missing, as where a call was left out, or more was taken off "
+    "than the operators directly inside it took."
 )
 
 
@@ -200,8 +203,8 @@ def _wrong(name: str, sentence: str, **how: Any) -> None:
 
 _wrong(
     "as_found",
-    "This is the function as found: grandchildren are taken off too, though the children's time "
-    "holds them, and so are operators of other threads.",
+    "These are the times of the function as found: grandchildren are taken off too, though the "
+    "children's time holds them, and so are operators of other threads.",
     grandchildren=True,
     threads=False,
 )
@@ -316,8 +319,8 @@ self_times.wrong(
 
 @self_times.wrong(
     "never_closed",
-    "An operator that is over still counts as the parent of what comes behind it. Take it off the "
-    "stack when it has ended.",
+    "An operator that is over still counts as the parent of what comes behind it. It is the "
+    "parent of none that begins after its end.",
 )
 def _(events: Sequence[Event]) -> Times:
     own: Times = {}

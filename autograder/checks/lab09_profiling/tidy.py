@@ -46,8 +46,7 @@ TRIP = (
 )
 ITSELF = "A value is converted to the dtype that it has already. Read the value itself."
 DEAD = (
-    "A row of the step is read by nobody any more. Where such a row goes, those that it alone read "
-    "go too."
+    "A row of the step is read by nobody. Where such a row goes, those that it alone read go too."
 )
 TWO = "Two lists of rows were asked for: (once, every)."
 OUTPUT = "Each of the two lists ends with an output row, its only one."
@@ -64,11 +63,11 @@ NO_ROW = (
 )
 ONE_RESULT = "The output of `every` is that of the step: one value."
 LOST = (
-    "From float32 to bfloat16 and back loses digits, so these two conversions are no detour: what "
-    "comes out is another value."
+    "A conversion to bfloat16 is missing, and what comes out is another value. From float32 to "
+    "bfloat16 and back digits are lost: that is no detour."
 )
 ANOTHER = (
-    "A row reads something else than before. It may read another name only where that has the same "
+    "What comes out is another value. A row may read another name only where that has the same "
     "value and the same dtype."
 )
 
@@ -495,7 +494,8 @@ _changed(
 )
 _changed(
     "inputs_behind",
-    "The input rows of `every` come behind the rows that read them. A row reads earlier ones.",
+    "A row of `every` reads an input that no row before it has: its input row comes later, or "
+    "is missing. A row reads earlier ones.",
     lambda once, every: (
         once,
         [
@@ -507,7 +507,8 @@ _changed(
 )
 _changed(
     "once_without_its_inputs",
-    "`once` has no input rows. It reads the fixed inputs, and an input row says so.",
+    "A row of `once` reads a fixed input that no row before it has. `once` reads the fixed "
+    "inputs, and an input row says so first.",
     lambda once, every: ([row for row in once if row[1] != "input"], every),
 )
 _changed("every_alone", "One listing came. Two were asked for: (once, every).", lambda _, e: e)
@@ -523,7 +524,7 @@ _changed(
 )
 _changed(
     "inputs_missing",
-    "`every` reads what `once` has made, but has no input row for it.",
+    "`every` reads what `once` has made, but has no input row for it before that.",
     lambda once, every: (
         once,
         [row for row in every if row[1] != "input" or row[0] in ("x", *FIXED)],
@@ -531,7 +532,7 @@ _changed(
 )
 _changed(
     "fixed_inputs_missing",
-    "`every` reads a fixed input itself, but has no input row for it any more.",
+    "`every` reads a fixed input itself, but has no input row for it before that.",
     lambda once, every: (once, [row for row in every if row[0] not in FIXED]),
 )
 _changed(
@@ -557,8 +558,8 @@ def _taken_out(rows: Rows) -> Rows:
 
 @tidy.wrong(
     "every_conversion",
-    "Every conversion was taken out. Only those lead back to the same value that go to float32 and "
-    "back, or to the dtype that is there already.",
+    "A conversion was taken out that leads to another value. Only those lead back to the same "
+    "value that go to float32 and back, or to the dtype that is there already.",
 )
 def _(rows: Rows, dtypes: dict[str, str], fixed: Sequence[str]) -> Pair:
     return _split(_swept(_taken_out(rows)), fixed, through=True)
