@@ -434,13 +434,13 @@ class TestTraining:
 
     def test_a_name_that_came_in_no_row_is_told(self) -> None:
         right, _ = mended_run._drawn(Draw(1))
-        assert broken_rule([*right, ("step", "nobody")], right).startswith("nobody is in no row")
+        assert broken_rule([*right, ("step", "nobody")], right).startswith("nobody names no batch")
         assert not broken_rule(right, right)
 
     def test_the_dtype_that_is_wrong_is_told_and_a_batch_that_is_gone(self) -> None:
         right, _ = mended_run._drawn(Draw(1))
         both = [("weights", "float32"), ("weights", "float16"), *right[1:]]
-        assert broken_rule(both, right).startswith("The weights are kept in float16.")
+        assert broken_rule(both, right).startswith("A row keeps the weights in float16.")
         batch = right[1][1]
         gone = [row for row in right if row[1:2] != (batch,)]
         assert broken_rule(gone, right).startswith(f"The batch {batch} is in none of the rows")

@@ -29,10 +29,13 @@ def _broken(rows: Rows, right: Rows) -> Iterator[str]:
     named = [row[1] for row in right if len(row) > 1]  # a name that came may be unhashable
     for row in rows:
         if row[:1] != ("weights",) and len(row) > 1 and row[1] not in named:
-            yield f"{row[1]} is in no row that came: each run has names of its own."
+            yield (
+                f"{row[1]} names no batch and no optimizer of the rows that came: each run has "
+                "names of its own."
+            )
     for dtype in kept:
         if dtype and dtype != ("float32",):
-            yield f"The weights are kept in {dtype[0]}. They belong in float32."
+            yield f"A row keeps the weights in {dtype[0]}. They belong in float32."
     for batch in dict.fromkeys(row[1] for row in right if row[0] == "backward"):
         yield from _of_a_batch(rows, batch)
     backwards = _places(rows, "backward")

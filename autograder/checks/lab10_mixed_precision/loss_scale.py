@@ -307,7 +307,7 @@ _wrong(
 )
 _wrong(
     "never_lowered",
-    "After a bad step the scale stayed. The next one will overflow as well.",
+    "After a bad step the scale stayed. It was too large: multiply it by `backoff`.",
     lowers=False,
 )
 _wrong(
@@ -339,8 +339,8 @@ _wrong(
 )
 _wrong(
     "looked_at_divided",
-    "The gradients were looked at after they were divided. Divided by a scale below 1, a finite "
-    "one may become infinite: look at the scaled ones.",
+    "A step was left out whose gradients are finite until they are divided, by a scale below 1. "
+    "Look at the scaled ones.",
     divided=True,
 )
 _wrong(
@@ -382,13 +382,14 @@ _wrong(
 )
 _wrong(
     "sum_is_finite",
-    "The sum of a gradient was looked at. A sum of large elements is infinite, and each of them is "
-    "still finite: look at the elements.",
+    "A step whose elements are large and finite was left out, as where their sum is looked at: it "
+    "is infinite while each of them is finite. Look at the elements.",
     is_bad=lambda grads: any(not bool(g.sum().isfinite()) for g in grads),
 )
 _wrong(
     "norm_is_finite",
-    "The sum of the squares was looked at. It is infinite long before an element is.",
+    "A step whose elements are large and finite was left out, as where the sum of their squares "
+    "is looked at: it is infinite long before an element is.",
     is_bad=lambda grads: any(not bool((g * g).sum().isfinite()) for g in grads),
 )
 _wrong(
@@ -412,8 +413,8 @@ _wrong(
 )
 _wrong(
     "largest_by_python",
-    "A NaN was passed over. Python's `max` compares, and every comparison with NaN is False: one "
-    "that does not come first is lost.",
+    "A NaN was passed over, as by Python's `max`: it compares, and every comparison with NaN is "
+    "False, so that one which does not come first is lost.",
     is_bad=lambda grads: not math.isfinite(max(_largest(g) for g in grads)),
 )
 _wrong(
@@ -434,7 +435,8 @@ _wrong(
 )
 _wrong(
     "grows_once",
-    "The scale grew once, and the count went on behind `interval`. Growth begins a new count.",
+    "In a row of good steps the scale grew only once. Growth begins a new count, and `interval` "
+    "good steps later it grows again.",
     again=False,
     exactly=True,
 )
@@ -481,7 +483,7 @@ _wrong(
 )
 _wrong(
     "divided_in_place",
-    "The gradients were divided in place, and the caller's changed with it. Make new ones.",
+    "What is in `steps` was changed, as where gradients are divided in place. Make new ones.",
     unscale=lambda g, scale: g.div_(scale),
 )
 _wrong(

@@ -388,8 +388,9 @@ def _(rows: Rows) -> Rows:
 _wrong("half_weights_left", ROUNDED, weights=False)
 _wrong(
     "plain_backward_left",
-    "A backward of the plain loss is still there: in float16 these gradients are zero, or lose "
-    "most of their digits, and are then divided by a scale that they do not carry.",
+    "A backward of the plain loss is still there. In float16 small gradients become zero there, "
+    "and all of them are without the scale by which `unscale` divides. Where no loss was scaled, "
+    "torch refuses it.",
     scaled=False,
 )
 _wrong(
@@ -419,8 +420,8 @@ _wrong(
 _wrong("step_always_left", NOT_FINITE, steps=False)
 _wrong(
     "update_left",
-    "An `update` is still between two steps. The scale changes there, while gradients still carry "
-    "the old one, and the next step counts once more.",
+    "An `update` is still between two steps. The scale can change there, while the gradients of "
+    "the other optimizer still carry the old one.",
     update="as_found",
 )
 _wrong(
@@ -437,7 +438,8 @@ _wrong(
 )
 _wrong(
     "no_clip",
-    "The clipping is gone. It is no fault: it was at the wrong place.",
+    "The clipping is gone. It is no fault: each optimizer clips, between its `unscale` and its "
+    "`step`.",
     clips=False,
 )
 _wrong(
@@ -506,8 +508,8 @@ _rewritten(
 )
 _rewritten(
     "never_scaled",
-    "No backward is scaled. In float16 many of these gradients are zero, and they are divided by a "
-    "scale that they do not carry.",
+    "No backward is scaled. In float16 small gradients become zero, and `unscale` has no scale by "
+    "which to divide: torch refuses it.",
     lambda row: [(*row[:2], "plain") if row[0] == "backward" else row],
 )
 _rewritten(

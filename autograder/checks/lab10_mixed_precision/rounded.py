@@ -76,8 +76,8 @@ _IS_OVER = (
     "it becomes infinite, with the sign of x."
 )
 _LARGEST = (
-    "The format is `finite`, and x is too large: it becomes the largest number, with the sign of "
-    "x. The pattern of ones, which would be the next one, is NaN and no number."
+    "The format is `finite`, and x is over its largest number: it becomes that number, with the "
+    "sign of x. The pattern of ones, which would be the next one, is NaN and no number."
 )
 _STILL_NEAR = (
     "x is over the largest number, and nearer to it than to what would come next: it is rounded "
@@ -242,8 +242,8 @@ def _wrong(name: str, sentence: str, answer: Callable[[float, Format], float]) -
 
 _wrong(
     "cut_off",
-    "The bits that do not fit were cut off: that rounds toward zero. The nearest number may be the "
-    "next one.",
+    "This rounds toward zero, as where the bits that do not fit are cut off. The nearest number "
+    "may be the next one.",
     lambda x, kind: _grid(x, kind, to_whole=math.floor),
 )
 _wrong(
@@ -301,8 +301,8 @@ _wrong(
 )
 _wrong(
     "overflow_before_rounding",
-    "x was compared with the largest number before it was rounded. What is over it by less than "
-    "half a spacing still rounds to it.",
+    "What is over the largest number by less than half a spacing became infinite. It still rounds "
+    "to the largest: compare what was rounded, not x.",
     lambda x, kind: _grid(x, kind, over="cut"),
 )
 _wrong(
@@ -327,8 +327,8 @@ _wrong(
 )
 _wrong(
     "half_upward",
-    "Ties were all rounded up, floor(n + 0.5). Of two numbers that are as near, take the one whose "
-    "last bit is 0.",
+    "Ties were all rounded up, as by floor(n + 0.5). Of two numbers that are as near, take the "
+    "one whose last bit is 0.",
     _upward(_away),
 )
 _wrong(
@@ -355,8 +355,8 @@ _wrong(
 )
 _wrong(
     "none_finite",
-    "`finite` was not used. In such a format the highest exponent holds numbers, and what is too "
-    "large becomes the largest of them.",
+    "Here `finite` changes nothing. In such a format the highest exponent holds numbers, and what "
+    "is too large becomes the largest of them.",
     lambda x, kind: Format(*kind[:2]).nearest(x),
 )
 _wrong(

@@ -222,8 +222,8 @@ _wrong(
 )
 _wrong(
     "upward",
-    "Right for positive numbers. For negative ones the two neighbours are exchanged: where the "
-    "sum reaches the step, |x| is rounded up, away from zero.",
+    "Right for positive numbers. The rest of a negative one is that of |x| too: where the sum "
+    "reaches the step, |x| is rounded up, away from zero.",
     lambda x, random, bits: _chosen(x, random, bits, toward="up"),
 )
 _wrong(
@@ -278,14 +278,15 @@ def _by_bits(x: Tensor, added: Tensor, fraction_bits: int, nan: bool = True) -> 
 
 rounded_by_chance.wrong(
     "cut_off_with_the_bits",
-    "`random` was not used: the rest was cut off.",
+    "The rest was cut off, whatever `random` is.",
     rounded_by_chance=lambda x, random, fraction_bits: _by_bits(
         x, torch.zeros_like(random), fraction_bits
     ),
 )
 rounded_by_chance.wrong(
     "half_added",
-    "Half a distance was added to the bits, whatever `random` is. That rounds to the nearest.",
+    "This rounds to the nearest number, whatever `random` is, as where half a distance is added "
+    "to the bits.",
     rounded_by_chance=lambda x, random, fraction_bits: _by_bits(
         x, torch.full_like(random, 2 ** (22 - fraction_bits)), fraction_bits
     ),
@@ -312,7 +313,7 @@ rounded_by_chance.wrong(
 )
 rounded_by_chance.wrong(
     "one_bit_too_many",
-    "The mask keeps one bit more than `fraction_bits`.",
+    "One bit of the fraction too many is kept: `fraction_bits` of them stay.",
     rounded_by_chance=lambda x, random, fraction_bits: torch.where(
         x.detach().isnan(),
         x.detach(),
@@ -348,20 +349,21 @@ def _moved(x: Tensor, added: Any, bits: int, mask: int | None = None, end: Any =
 
 _strided(
     "cut_off",
-    "`random` was not used: the rest was cut off.",
+    "The rest was cut off, whatever `random` is.",
     lambda x, random, bits: _moved(x, 0, bits),
     twice=False,
 )
 _strided(
     "half_added",
-    "Half a distance was added to the bits, whatever `random` is. That rounds to the nearest.",
+    "This rounds to the nearest number, whatever `random` is, as where half a distance is added "
+    "to the bits.",
     lambda x, random, bits: _moved(x, 2 ** (22 - bits), bits),
     twice=False,
 )
 _strided(
     "always_away",
-    "A whole distance less one was added, whatever `random` is: each number with a rest moved away "
-    "from zero.",
+    "Each number with a rest moved away from zero, whatever `random` is, as where a whole "
+    "distance less one is added.",
     lambda x, random, bits: _moved(x, 2 ** (23 - bits) - 1, bits),
 )
 _strided(
@@ -391,7 +393,7 @@ _strided(
 )
 _strided(
     "seven_bits",
-    "The mask keeps 7 bits, as bfloat16 does. Here `fraction_bits` says how many.",
+    "7 bits of the fraction are kept, as in bfloat16. Here `fraction_bits` says how many.",
     lambda x, random, bits: _moved(x, random, bits, mask=-(2**16)),
 )
 _strided(
@@ -447,7 +449,8 @@ def _(x: Tensor, random: Tensor, fraction_bits: int) -> Tensor:
 
 @rounded_by_chance.wrong(
     "contiguous_only",
-    "`view(-1)` refuses an x that is not contiguous. Make it contiguous first, or keep its shape.",
+    "`view` cannot give every x that is not contiguous another shape. Make it contiguous first, "
+    "or keep its shape.",
 )
 def _(x: Tensor, random: Tensor, fraction_bits: int) -> Tensor:
     return _moved(x.detach().view(-1), random.view(-1), fraction_bits).view(x.shape)

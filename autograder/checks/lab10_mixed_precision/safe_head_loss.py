@@ -77,8 +77,8 @@ def _why(got: Any, want: Tensor, dtype: torch.dtype, *, sums: bool = False) -> s
 
 
 _OVER = (
-    "In truth these numbers are finite. float16 ends at 65504, and float32 holds no exp of 89 or "
-    "more: take the largest logit of each row away first."
+    "In truth these numbers are finite. float16 ends at 65504, and logits or the scale can be "
+    "larger. float32 holds no exp of 89 or more: take the largest logit of each row away first."
 )
 _IN_ORDER = "bfloat16, rows sorted by their targets"
 _PARTS = (
@@ -386,8 +386,7 @@ _wrong(
 )
 _wrong(
     "gradients_in_float32",
-    "The gradients are right, and have the dtype in which they were computed. A gradient has the "
-    "dtype of its tensor.",
+    "The gradients are right, and came in float32. A gradient has the dtype of its tensor.",
     lambda inputs: tuple(_computed(*inputs)),
 )
 
@@ -477,8 +476,7 @@ _wrong(
 )
 _wrong(
     "gradients_in_float32_by_autograd",
-    "The gradients are right, and have the dtype in which they were computed. A gradient has the "
-    "dtype of its tensor.",
+    "The gradients are right, and came in float32. A gradient has the dtype of its tensor.",
     lambda inputs: _by_autograd(inputs, rounds=False),
 )
 _wrong(
@@ -498,8 +496,8 @@ _wrong(
 )
 _wrong(
     "scaled_in_16_bits",
-    "The loss was converted to the dtype of x, and then scaled. In backward the scale is a "
-    "gradient of that dtype: 65536 is infinite in float16.",
+    "The scale is in the dtype of x on the way back, as where the loss is converted to it and "
+    "then scaled: 65536 is infinite in float16.",
     lambda inputs: _by_autograd(inputs, scaled=lambda loss: loss.to(inputs[0].dtype)),
 )
 _wrong(
@@ -524,7 +522,8 @@ _wrong(
 )
 _wrong(
     "gradients_asked_of_the_caller",
-    "x, w and b of the caller were made to ask for gradients. Make detached copies first.",
+    "x, w or b of the caller was changed, as by `requires_grad_()` or in place. Make detached "
+    "copies first.",
     lambda inputs: [one.requires_grad_() for one in inputs[:3]],
 )
 

@@ -31,8 +31,8 @@ _RAISED = {
     hints=(
         "Which two powers of two is |x| between, and how many numbers are there between them?",
         "2 to the power of fraction_bits, evenly spread. math.frexp finds the power of two without "
-        "rounding. Below the smallest normal number the spacing stays. Rounding goes at most half "
-        "a spacing.",
+        "rounding, of any x but 0. Below the smallest normal number the spacing stays, down to 0. "
+        "Rounding goes at most half a spacing.",
         "2.0 ** (max(math.frexp(x)[1] - 1, 1 - bias) - fraction_bits)",
     ),
 )
@@ -192,8 +192,8 @@ _wrong(
 )
 _wrong(
     "through_float32",
-    "Almost: x became a float32 before its exponent was read. A number just below a power of two "
-    "is rounded up to it there.",
+    "Almost: a number just below a power of two was taken for that power, as where x becomes a "
+    "float32 first. math.frexp reads the exponent of x itself.",
     lambda x, kind: _with_exponent(
         x,
         kind,
@@ -202,15 +202,16 @@ _wrong(
 )
 _wrong(
     "through_the_format",
-    "Almost: x was rounded to the format before its exponent was read. A number just below a power "
-    "of two becomes that power.",
+    "Almost: a number just below a power of two was taken for that power, as where x is rounded "
+    "to the format first. math.frexp reads the exponent of x itself.",
     lambda x, kind: _with_exponent(
         x, kind, max(_exponent(kind.nearest(x)), kind.smallest_exponent)
     ),
 )
 _wrong(
     "hidden_one_counted",
-    "One digit too many was counted: the hidden one adds no numbers between two powers of two.",
+    "Distance and bound are half as large as they are, as where the hidden one is counted as a "
+    "digit. It adds no numbers between two powers of two.",
     lambda x, kind: (_known(x, kind)[0] / 2, _known(x, kind)[1] / 2),
 )
 _wrong(
@@ -243,24 +244,24 @@ _wrong(
 )
 _wrong(
     "toward_zero",
-    "At a power of two this is the distance to the number below. The one away from zero is asked: "
-    "it is twice as large there.",
+    "At a power of two this is the distance to the next number toward zero. The one away from "
+    "zero is asked: it is twice as large there.",
     lambda x, kind: _with_exponent(
         x, kind, max(_exponent(x) - (abs(math.frexp(x)[0]) == 0.5), kind.smallest_exponent)
     ),
 )
 _wrong(
     "logarithm_to_the_nearest",
-    "The logarithm was rounded to the nearest whole number. The power of two below |x| counts, "
-    "however near the one above is.",
+    "The power of two above |x| was taken here, as where the logarithm is rounded to the nearest "
+    "whole number. The one below counts, however near the other is.",
     lambda x, kind: _with_exponent(
         x, kind, max(round(math.log2(abs(x) or 2.0**-999)), kind.smallest_exponent)
     ),
 )
 _wrong(
     "logarithm_upward",
-    "The logarithm was rounded up. That is the power of two above |x|, and numbers are spread "
-    "evenly from the power below on.",
+    "Between two powers of two the one above |x| was taken, as where the logarithm is rounded up. "
+    "Numbers are spread evenly from the power below on.",
     lambda x, kind: _with_exponent(
         x, kind, max(math.ceil(math.log2(abs(x) or 2.0**-999)), kind.smallest_exponent)
     ),
@@ -318,8 +319,8 @@ _wrong(
 )
 _wrong(
     "bound_of_normal_ones",
-    "The bound was cut at that of normal numbers. Among the subnormal ones the distance stays "
-    "while |x| shrinks: the bound is larger there.",
+    "Among the subnormal numbers this is the bound of normal ones. The distance stays there while "
+    "|x| shrinks: the bound is larger.",
     lambda x, kind: (
         _known(x, kind)[0],
         min(_known(x, kind)[1], 2.0 ** -(kind.fraction_bits + 1)),

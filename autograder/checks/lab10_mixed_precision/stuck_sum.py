@@ -156,7 +156,10 @@ _STEP_BY_STEP = (
     "From 0 on, in the order given, every single `+` rounds to the terms' dtype, and the next one "
     "starts from what was rounded."
 )
-_RUNNING = "The third number is the running sum again. Convert the terms to float64 first."
+_RUNNING = (
+    "The third number is the same as the running sum. Convert the terms to float64 before they "
+    "are added."
+)
 _EXACT_FIRST = (
     "Here float64 holds the sum of all exactly. Rounded to the terms' dtype, once, it is another "
     "number."
@@ -260,7 +263,8 @@ _wrong(
 )
 _wrong(
     "both_running",
-    "The third number is the running sum again. Convert the terms to float64 first.",
+    "The third number is the same as the running sum. Convert the terms to float64 before they "
+    "are added.",
     lambda terms, kind: (*_known(terms, kind)[:2], _known(terms, kind)[0]),
 )
 _wrong(
@@ -274,7 +278,7 @@ _wrong(
 )
 _wrong(
     "every_term_counts",
-    "Each term that is not 0 was counted. A term that is less than half a spacing changes nothing.",
+    "Each term that is not 0 was counted. One that is too small beside the sum changes nothing.",
     _wide_moves,
 )
 _wrong(
@@ -339,12 +343,14 @@ _wrong(
 )
 _wrong(
     "first_not_counted",
-    "The sum begins at 0, so the first term changes it too, if it is not 0. It was not counted.",
+    "One fewer was counted than changed the sum, as where the first term is left out. The sum "
+    "begins at 0, so that one changes it too, if it is not 0.",
     _from_the_first,
 )
 _wrong(
     "only_upward",
-    "Only terms that made the sum larger were counted. A negative one changes it as well.",
+    "Fewer were counted than changed the sum. One that makes it smaller changes it as well, and "
+    "so does one that brings an earlier sum back.",
     _upward,
 )
 _wrong(
@@ -390,8 +396,8 @@ _wrong(
 )
 _wrong(
     "count_last",
-    "The three came in another order: the running sum, how many terms changed it, the sum rounded "
-    "once.",
+    "The three came in another order. Asked are the running sum, how many terms changed it, the "
+    "sum rounded once.",
     lambda terms, kind: tuple(_known(terms, kind)[k] for k in (0, 2, 1)),
 )
 _wrong(

@@ -14,8 +14,8 @@ from .exactly import as_number, expect_number, same_number
 from .formats import BFLOAT16, E5M2, FLOAT16, FLOAT32, Format
 
 _RAISED = {
-    "OverflowError": "Python has no float that large. Is an exponent of ones a number here, or "
-    "infinity and NaN?",
+    "OverflowError": "Something became too large for what holds it. Patterns have up to 51 bits "
+    "here; less the bias no exponent is over 512, and an exponent of ones is infinity or NaN.",
 }
 
 
@@ -142,8 +142,8 @@ _wrong(
 )
 _wrong(
     "subnormals_half",
-    "Subnormal numbers are half as large here as they are, with a gap above them. They have the "
-    "exponent of the smallest normal numbers, 1 - bias.",
+    "Subnormal numbers are half as large here as they are. They have the exponent of the smallest "
+    "normal numbers, 1 - bias.",
     lambda e, f, kind: _size(e, f, kind, lowest=0),
 )
 _wrong(
@@ -170,11 +170,10 @@ _wrong(
 )
 _wrong(
     "bias_of_float32",
-    "The bias is 127 in every format here. That is float32's: with fewer exponent bits it is "
-    "smaller.",
+    "The bias is 127 here. That is float32's: with fewer exponent bits it is smaller.",
     lambda e, f, kind: _size(e, f, kind, bias=127),
 )
-_wrong("no_sign", "The first bit is the sign, and it was not read.", _size, signed=False)
+_wrong("no_sign", "The first bit is the sign, and here it changes nothing.", _size, signed=False)
 _wrong(
     "zero_exponent_as_any",
     "An exponent of 0 was read as any other. It has no hidden one, and means 1 - bias.",
@@ -187,8 +186,8 @@ _wrong(
 )
 _wrong(
     "bias_of_two_formats",
-    "The bias is 15 of 5 exponent bits and 127 of all others here. Each number of exponent bits "
-    "has its own: 2**(exponent_bits - 1) - 1.",
+    "The bias is 127 here too, as it is of 8 exponent bits. Each number of exponent bits has its "
+    "own: 2**(exponent_bits - 1) - 1.",
     lambda e, f, kind: _size(e, f, kind, bias=15 if kind.exponent_bits == 5 else 127),
 )
 _wrong(
@@ -203,7 +202,7 @@ _wrong(
 )
 _wrong(
     "nan_by_its_first_bit",
-    "NaN was seen only where the first bit of the fraction is 1. Every fraction but 0 is NaN.",
+    "With an exponent of ones every fraction but 0 is NaN, also one whose first bit is 0.",
     lambda e, f, kind: _size(e, f, kind, nans=2 * f >= 2**kind.fraction_bits),
 )
 _wrong(
@@ -261,8 +260,8 @@ def _(bits: int, exponent_bits: int, fraction_bits: int) -> float:
 
 @value_of_bits.wrong(
     "minus_zero_is_zero",
-    "Almost: the pattern with only the sign set is -0.0. It equals 0.0, and 1 / x tells them "
-    "apart.",
+    "Almost: the pattern with only the sign set is -0.0. It equals 0.0, and math.copysign(1, x) "
+    "tells them apart.",
 )
 def _(bits: int, exponent_bits: int, fraction_bits: int) -> float:
     return Format(exponent_bits, fraction_bits).value(bits) + 0.0
