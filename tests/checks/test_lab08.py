@@ -125,7 +125,7 @@ def test_a_graph_with_a_plain_n_outlives_one_with_a_symbol() -> None:
     calls = [(n, torch.float32, True) for n in (2, 9, 2)]
     assert which_calls_compile._torchs(calls, 5) == [True, True, False] != replacing(calls, 5)
     verdict = asked("which_calls_compile", replacing)
-    assert (verdict.state, "graph was forgotten" in verdict.sentence) == (State.FAIL, True)
+    assert (verdict.state, "serves no longer" in verdict.sentence) == (State.FAIL, True)
 
 
 @pytest.mark.slow

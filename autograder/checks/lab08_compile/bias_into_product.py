@@ -23,8 +23,8 @@ _OTHER_GRAPH = (
     "what it reads."
 )
 _RAISED = {
-    "AttributeError": "An argument of a node is another node or plain data: `add(m, 1.5)` has a "
-    "number where you asked for `.target` or `.users`.",
+    "AttributeError: 'float' object": "An argument of a node is another node or plain data: "
+    "`add(m, 1.5)` has a number, and a number has no `.target`, `.users` or `.op`.",
     "RuntimeError": "torch.fx erases a node only when nobody reads it any more. A product that "
     "somebody else reads stays, and its addition with it; so does add(m, m), whose addmm would "
     "read the product that it replaces. Of the others erase the addition first, then the product.",
@@ -91,8 +91,8 @@ def _expect_fused(got: list[str], want: list[str]) -> None:
     products = [sum(op in (MM, ADDMM) for op in ops) for ops in (want, got)]
     if products[1] > products[0]:
         why = (
-            "The graph runs more products than it has to: one that another node reads was fused, "
-            "or an old one stays beside its addmm."
+            "The graph runs more products than it has to, as where one that another node reads is "
+            "fused, or an old one stays beside its addmm."
         )
         raise Wrong(expected=f"{products[0]} products", got=f"{products[1]} products", why=why)
     left = [ops.count(ADD) for ops in (want, got)]
@@ -103,7 +103,10 @@ def _expect_fused(got: list[str], want: list[str]) -> None:
         )
         raise Wrong(expected=f"{left[0]} additions left", got=f"{left[1]} left", why=why)
     if len(got) > len(want):
-        why = "The graph has operators that nothing needs."
+        why = (
+            "The graph has more operators than it needs. addmm scales by itself, with beta and "
+            "alpha, and what nobody reads is erased."
+        )
         raise Wrong(expected=f"{len(want)} operators", got=f"{len(got)} operators", why=why)
 
 
@@ -295,8 +298,8 @@ bias_into_product.wrong(
 )
 bias_into_product.wrong(
     "before_its_arguments",
-    "addmm stands where the product stood, and what is added is computed after that: insert before "
-    "the addition.",
+    "addmm stands in front of what it adds, which is computed later: insert it before the "
+    "addition.",
     bias_into_product=lambda rows: _fused(rows, early=True),
 )
 bias_into_product.wrong(
@@ -318,12 +321,14 @@ bias_into_product.wrong(
 )
 bias_into_product.wrong(
     "one_order",
-    "`add(b, m)` is left. An addition may have its product in either place.",
+    "As many additions are left as have their product second, as in `add(b, m)`. An addition may "
+    "have it in either place.",
     bias_into_product=lambda rows: _fused(rows, orders=((0, 1),)),
 )
 bias_into_product.wrong(
     "other_order_only",
-    "`add(m, b)` is left. An addition may have its product in either place.",
+    "As many additions are left as have their product first, as in `add(m, b)`. An addition may "
+    "have it in either place.",
     bias_into_product=lambda rows: _fused(rows, orders=((1, 0),)),
 )
 bias_into_product.wrong(
@@ -341,8 +346,8 @@ bias_into_product.wrong(
 
 bias_into_product.wrong(
     "alpha_always_alpha",
-    "`alpha` was handed on as addmm's alpha, which scales the product. Where the product is the "
-    "addition's first argument, it is the other tensor that alpha scales: beta.",
+    "Here the product is scaled, which is addmm's alpha. Where the product is the addition's "
+    "first argument, `add`'s alpha scales the other tensor: beta.",
     bias_into_product=lambda rows: _fused(rows, alpha_always=True),
 )
 bias_into_product.wrong(
@@ -376,8 +381,8 @@ bias_into_product.wrong(
 )
 bias_into_product.wrong(
     "first_product_only",
-    "Of two products that are added only the first was looked at. Where somebody else reads that "
-    "one, the other can still be fused.",
+    "An addition of two products is left. Where somebody else reads the first of them, the second "
+    "can still be fused.",
     bias_into_product=lambda rows: _fused(rows, first_product_only=True),
 )
 bias_into_product.wrong(

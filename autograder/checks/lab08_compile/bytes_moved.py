@@ -374,8 +374,8 @@ bytes_moved.wrong(
 )
 bytes_moved.wrong(
     "broadcast_rows",
-    "A bias was counted as if it were as large as what it is added to. It has stride 0 along the "
-    "rows: its bytes are those of one row.",
+    "A tensor of one row was counted as if it were as large as the result that it is broadcast "
+    "to. Broadcast, it has stride 0 along the rows: its bytes are those of one row.",
     bytes_moved=Rules(wide=True).predict,
 )
 

@@ -13,8 +13,8 @@ from .programs import Arguments, Given, compiled, operations, remembered
 
 Counted = tuple[list[int], int]
 _RAISED = {
-    "BackendCompilerFailed": "Dynamo calls your backend with a graph and expects a function back. "
-    "Return one that counts and calls the graph.",
+    "BackendCompilerFailed": "Your backend raised an error, or returned no function. Dynamo calls "
+    "it with a graph and expects a function back: one that counts and calls the graph.",
     "TypeError": "What your backend returns is called in the graph's place, with the graph's "
     "inputs: it takes *args, and returns what graph_module(*args) returns.",
     "UnboundLocalError": "`ran += 1` inside a function makes a new `ran`, unless that function "
@@ -189,8 +189,8 @@ def _(source: str, calls: Sequence[Arguments]) -> Counted:
 
 @given_to_backend.wrong(
     "attributes_counted",
-    'A node that fetches an attribute was counted. Its `op` is "get_attr"; that of an operation '
-    'begins with "call_".',
+    'More than the operations of this graph were counted. A node whose `op` is "get_attr" is '
+    "none, and what stands in a graph that it fetches is not in this one.",
 )
 def _(source: str, calls: Sequence[Arguments]) -> Counted:
     given = _given(source, calls)
@@ -238,13 +238,13 @@ def _(source: str, calls: Sequence[Arguments]) -> Counted:
 
 given_to_backend.wrong(
     "never_ran",
-    "No run was counted. What the backend returns takes the graph's place: count inside that "
-    "function.",
+    "`ran` is 0 at the end. What the backend returns takes the graph's place: count inside that "
+    "function, with `nonlocal ran`.",
     given_to_backend=lambda source, calls: (_operations(_given(source, calls)), 0),
 )
 given_to_backend.wrong(
     "calls_of_step",
-    "You counted the calls of `step`. A step that breaks runs several graphs in each call.",
+    "This is how often `step` was called. A step that breaks runs several graphs in each call.",
     given_to_backend=lambda source, calls: (_operations(_given(source, calls)), len(calls)),
 )
 
@@ -272,9 +272,8 @@ def _(source: str, calls: Sequence[Arguments]) -> tuple[int, int]:
 
 @given_to_backend.wrong(
     "first_call_only",
-    "Only the graphs of the first call are here, and the runs of all. A later call whose inputs "
-    "fail a guard brings more, where torch.compile is left to find out what changes: list each "
-    "graph.",
+    "Only the graphs of the first call are here, and the runs of all. A later call brings more "
+    "where it goes another way or a guard fails: list each graph.",
 )
 def _(source: str, calls: Sequence[Arguments]) -> Counted:
     given = _given(source, calls[:1])
@@ -292,7 +291,8 @@ def _counted(name: str, sentence: str, change: Callable[[Given, int], Any]) -> N
 
 _counted(
     "output_counted",
-    "The inputs were left out, and the output was counted: it is a node, and no operation.",
+    "Each graph has one too many here, as where its output is counted: it is a node, and no "
+    "operation.",
     lambda given, calls: ([n + 1 for n in _operations(given)], sum(given.runs)),
 )
 _counted(
@@ -308,8 +308,8 @@ _counted(
 )
 _counted(
     "every_graph_each_time",
-    "The graphs were multiplied by the calls. A call runs only the graphs on its way, not those "
-    "of another branch or another shape: count the runs.",
+    "This is the number of graphs times the number of calls. A call runs only the graphs on its "
+    "way, not those of another branch or another shape: count the runs.",
     lambda given, calls: (_operations(given), len(given.graphs) * calls),
 )
 given_to_backend.wrong(
@@ -338,7 +338,8 @@ _counted(
 )
 _counted(
     "backend_counted_too",
-    "The calls of the backend were counted with the runs. There a graph is made, and does not run.",
+    "There are as many runs too many as there are graphs. The backend is called once for each, "
+    "and that call is no run.",
     lambda given, calls: (_operations(given), sum(given.runs) + len(given.graphs)),
 )
 _counted(
@@ -365,7 +366,8 @@ def _(source: str, calls: Sequence[Arguments]) -> Counted:
 
 @given_to_backend.wrong(
     "first_call_alone",
-    "Only the first call was made. The compiled function is called with each of `calls`.",
+    "These are the numbers of the first call alone. The compiled function is called with each of "
+    "`calls`.",
 )
 def _(source: str, calls: Sequence[Arguments]) -> Counted:
     given = _given(source, calls[:1])

@@ -28,8 +28,8 @@ _SOMETHING_LEFT = (
     "a node that nobody reads and that neither writes nor draws."
 )
 _RAISED = {
-    "AttributeError": "`_schema` belongs to the operator of a call_function node. Inputs and the "
-    "output have no operator: skip them first.",
+    "AttributeError: 'str' object": "`_schema` belongs to the operator of a call_function node. "
+    "Inputs and the output have no operator: skip them first.",
     "RuntimeError": "torch.fx erases a node only when nobody reads it any more.",
 }
 
@@ -437,8 +437,8 @@ merge_twins.wrong(
 )
 merge_twins.wrong(
     "nothing_merged",
-    "Twins are left. Two nodes with the same operator and arguments, and no write between them, "
-    "compute the same.",
+    "Twins are left. Two nodes with the same operator, arguments and keywords, and no write "
+    "between them, compute the same, unless they draw random numbers.",
     merge_twins=lambda rows: _merged(rows, merges=False),
 )
 merge_twins.wrong(
@@ -466,7 +466,7 @@ merge_twins.wrong(
 
 merge_twins.wrong(
     "writes_merged",
-    "Two equal writes were merged. A write acts each time that it runs, and it changes what is "
+    "Of two equal writes one is gone. A write acts each time that it runs, and it changes what is "
     "read after it.",
     merge_twins=lambda rows: _merged(rows, merges_writes=True, forgets="nothing"),
 )
@@ -477,8 +477,8 @@ merge_twins.wrong(
 )
 merge_twins.wrong(
     "draws_forget",
-    "A draw of random numbers was taken for a write. It changes no tensor: twins before and behind "
-    "it can be merged.",
+    "Twins are left that have a draw of random numbers between them. Unlike a write, it changes "
+    "no tensor: they can be merged.",
     merge_twins=lambda rows: _merged(rows, draws_forget=True),
 )
 merge_twins.wrong(
@@ -489,7 +489,7 @@ merge_twins.wrong(
 )
 merge_twins.wrong(
     "views_left",
-    "Twins that are views are left. Two views of one tensor are one as well.",
+    "Twins that are views are left. Two equal views of one tensor are twins like any others.",
     merge_twins=lambda rows: _merged(rows, views=False),
 )
 merge_twins.wrong(

@@ -17,9 +17,10 @@ from .admission import HOST, room_for
 
 Answered = tuple[list[tuple[Tensor, Tensor]], int]
 _RAISED = {
-    "ComputedOutside": "The values are right, and a graph returned them, but it did not compute "
-    "them: given another x, it returns what was made before it. The whole step goes into the "
-    "function that is compiled, from x to the mean.",
+    "ComputedOutside": "The values are right, and a graph returned them. Run with other numbers "
+    "in the place of x, that graph does not return what the step does for them, as where "
+    "something is made of x before it. The whole step goes into the function that is compiled, "
+    "from x to the mean.",
     "Unsupported": "With fullgraph=True the first break is an error, and this is it. The message "
     "names the line. Say it with tensors: `torch.where` picks, a mask weighs.",
     "UserError": "With fullgraph=True the first break is an error, and this is it: Python asked "
@@ -84,8 +85,9 @@ def _of_few_and_many_rows(draw: Draw) -> tuple[list[Tensor], Tensor, Tensor]:
 
 LIMIT = 4.0
 SEVERAL = (
-    "The values are right, and Dynamo gave more than one graph. Compile with fullgraph=True, and "
-    "what breaks will say so; decide nothing in Python that depends on the values."
+    "The values are right, and Dynamo gave more than one graph. With fullgraph=True what breaks "
+    "is an error; if nothing does, the step was compiled again, as for a number that is another "
+    "in each call. Decide nothing in Python that depends on the values."
 )
 
 
@@ -261,7 +263,8 @@ one_graph.wrong(
 )
 one_graph.wrong(
     "not_compiled",
-    "The values are right, and no graph was given to the backend: call `compiled`, not `step`.",
+    "The values are right, and not all of them came out of a graph. Call `compiled`, not `step`, "
+    "and hand on what it returns as it is.",
     one_graph=lambda xs, w, b, limit: (_whole(xs, w, b, limit)[0], 0),
 )
 one_graph.wrong(
@@ -283,13 +286,14 @@ one_graph.wrong(
 )
 one_graph.wrong(
     "mean_over_all_rows",
-    "The sum is over the rows that count, and was divided by all rows. Divide by keep.sum().",
+    "This is the sum of the rows that count, divided by the number of all rows. Divide it by how "
+    "many count.",
     one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="all rows"),
 )
 one_graph.wrong(
     "no_row_counts",
-    "Where no row counts this is 0 / 0, nan. The step as found gives zeros there: divide a sum by "
-    "at least 1, or pick zeros with `torch.where`.",
+    "Where no row counts this is nan, as 0 / 0 is. The step as found gives zeros there: divide a "
+    "sum by at least 1, or pick zeros with `torch.where`.",
     one_graph=lambda xs, w, b, limit: _bent(xs, w, b, limit, bent="no row"),
 )
 

@@ -36,20 +36,23 @@ _IN_THE_FAKE = {
     "to say what comes out.",
     "Expected a value of type": "The operator was declared with another type than the step gives "
     "it: z is a tensor, p a float.",
-    "positional argument": "The fake kernel takes other arguments than the operator, z and p.",
+    "positional argument": "The fake kernel, or a call in it, was given too many arguments or too "
+    "few. It takes those of the operator, z and p.",
     "NoneType": "The fake kernel returned None. Does it end in a `return`?",
 }
 """Of errors while Dynamo asks the fake kernel: words of the message, and what they mean."""
 _RAISED = {
-    "Unsupported": "Dynamo met something that it cannot trace. `words_needed` has to be a custom "
-    "operator, and `step` has to call the operator, not the function inside it.",
-    "TorchRuntimeError": "The fake kernel does not fit what follows. It gets a z without numbers, "
-    "and returns an empty tensor of the result's shape, dtype and device: z.new_empty(...).",
-    "DataDependentOutputException": "The fake kernel asked for numbers. Its z has a shape and a "
-    "dtype, and no memory.",
-    "UserError: Could not guard": "A tensor without numbers was asked for its numbers: "
-    "`words_needed` ran while Dynamo traced. It runs inside the operator alone, and neither in the "
-    "fake kernel nor as a function that Dynamo lets pass.",
+    "Unsupported": "Dynamo met something that it cannot trace, or that fails without numbers. "
+    "`words_needed` has to be a custom operator, and `step` has to call the operator, not the "
+    "function inside it.",
+    "TorchRuntimeError": "While Dynamo traced, a call failed, as where a fake kernel does not fit "
+    "what follows. It gets a z without numbers, and returns an empty tensor of the result's "
+    "shape, dtype and device: z.new_empty(...).",
+    "DataDependentOutputException": "A tensor without numbers was asked for them, as where a fake "
+    "kernel asks its z. That has a shape and a dtype, and no memory.",
+    "UserError: Could not guard": "A tensor without numbers was asked for its numbers, as where "
+    "`words_needed` runs while Dynamo traces. It runs inside the operator alone, and neither in "
+    "the fake kernel nor as a function that Dynamo lets pass.",
     "RuntimeError: Tried to register": "The function is called more than once, and a Library "
     "defines an operator once. `torch.library.custom_op` replaces its own.",
     "RuntimeError: lab08::words_needed() Expected a value": "The operator was declared with "
@@ -159,6 +162,8 @@ def _misbelieved(believed: Any) -> str:
         return SEVERAL
     if not isinstance(believed, (list, tuple)) or not believed:
         return ""
+    if len(believed) == 1 and believed[0][0] == torch.int64:
+        return ""
     if len(believed) == 1:
         kind = str(believed[0][0]).removeprefix("torch.")
         return f"The operator is to give int64, as `words_needed` does. The graph expects {kind}."
@@ -195,9 +200,9 @@ def _given(dtype: torch.dtype, xs: list[Tensor]) -> Believed:
 
 
 SEVERAL = (
-    "The operator stands in the graphs more than once. If step calls it once, each of several N "
-    "has a graph, and something makes a guard of N: a fake kernel that makes a number of it "
-    "(hand z.shape[0] on as it is, without int), or a compile that is not dynamic."
+    "The operator stands in the graphs more than once. If step calls it once, step was compiled "
+    "more than once, as where something makes a guard of N: a fake kernel that makes a number of "
+    "it (hand z.shape[0] on as it is, without int), or a compile that is not dynamic."
 )
 
 
@@ -309,7 +314,8 @@ def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
 
 @opaque_step.wrong(
     "fake_like_the_logits",
-    "The graph expects logits of the operator, (N, V). It returns one number for each row.",
+    "The graph expects floats in two dimensions of the operator. It returns one integer for each "
+    "row, (N,).",
 )
 def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
     results, _ = _answered(xs, w, b, p)
@@ -318,8 +324,8 @@ def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
 
 @opaque_step.wrong(
     "no_operator",
-    "The results are right, and no graph has the operator in it. Was `step` compiled, and does it "
-    "call the custom operator?",
+    "The results are right, and came out of no graph with the operator in it. Was `step` "
+    "compiled, does it call the custom operator, and is what it returns handed on as it is?",
 )
 def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
     results, _ = _answered(xs, w, b, p)
@@ -328,8 +334,8 @@ def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
 
 @opaque_step.wrong(
     "fake_used_for_real",
-    "The numbers are those of the fake kernel, or of nothing. The function under the custom_op "
-    "decorator computes; the fake one only says what shape comes out.",
+    "All results are 0, as where the operator does no more than its fake kernel. The function "
+    "under the custom_op decorator computes; the fake one only says what shape comes out.",
 )
 def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
     results, believed = _answered(xs, w, b, p)
@@ -347,7 +353,8 @@ def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
 
 @opaque_step.wrong(
     "fake_of_a_column",
-    "The graph expects a column of the operator, (N, 1). It returns (N,): one number for each row.",
+    "The graph expects two dimensions of the operator, as a column (N, 1) has. It returns (N,): "
+    "one number for each row.",
 )
 def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
     results, _ = _answered(xs, w, b, p)

@@ -287,10 +287,7 @@ what_is_saved.wrong(
 )
 
 
-SHORT = (
-    "These are short names, as nodes have them. An operator's name is str(node.target): "
-    "`aten.tanh.default`."
-)
+SHORT = "These are short names. An operator's name is all of str(node.target): `aten.tanh.default`."
 
 
 @what_is_saved.wrong("nodes_of_operators", SHORT)
@@ -339,7 +336,7 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
 
 @what_is_saved.wrong(
     "each_operator_once",
-    "Each operator is here once. Two nodes of one operator made numbers of their own.",
+    "Each name is here once. Two nodes can have one name, as two inputs do, and each is kept.",
 )
 def _(source: str, args: Arguments, keep: str) -> Saved:
     found: dict[str, tuple[str, tuple[int, ...]]] = {}
@@ -350,7 +347,8 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
 
 @what_is_saved.wrong(
     "result_last",
-    "The last one was taken for the result of `step`. It is the first, and the rest is kept.",
+    "The last of what is kept is missing. The result of `step` stands first, and all the rest is "
+    "kept.",
 )
 def _(source: str, args: Arguments, keep: str) -> Saved:
     return _named(list(dict.fromkeys(map(_maker, _returned(source, args, keep)[:-1]))))

@@ -16,7 +16,8 @@ from .programs import Arguments, compiled, load, remembered
 _RAISED = {
     "AttributeError": "A reason's `user_stack` is a list of frames, and each frame has a `lineno`: "
     "`reason.user_stack[-1].lineno`.",
-    "IndexError": "Line 1 of the text is `source.splitlines()[0]`: take 1 away from `lineno`.",
+    "IndexError": "A place is not in its list. Line 1 of the text is `source.splitlines()[0]`, "
+    "and a program without a break has no `break_reasons`.",
 }
 # What Dynamo cannot trace, and what looks like it.
 BREAKS = (
@@ -77,7 +78,9 @@ ALIKE = -2  # two equal lines, and one that stands deeper
 COMMENTED = -1  # the one break whose line has a comment, in a text that begins with an empty line
 
 
-INDENTED = "The lines are right, with the indentation still in front of them: `.strip()`."
+INDENTED = (
+    "The lines are right, with white space still around them, such as the indentation: `.strip()`."
+)
 
 
 def _is_indented(got: Any, want: list[str]) -> bool:
@@ -294,7 +297,8 @@ def _(source: str, args: Arguments) -> list[tuple[int, str]]:
 
 @where_it_breaks.wrong(
     "one_line_up",
-    "These are the lines above. `lineno` counts from 1, a Python list from 0: take away 1, not 2.",
+    "These are the lines above. `lineno` counts from 1, a Python list from 0: the line is at "
+    "`lineno - 1`.",
 )
 def _(source: str, args: Arguments) -> list[str]:
     lines = _suspects(source)
@@ -303,7 +307,8 @@ def _(source: str, args: Arguments) -> list[str]:
 
 @where_it_breaks.wrong(
     "text_stripped",
-    "The empty line at the beginning was cut off, so that each number leads one line too far down.",
+    "This is one line too far down, as where the empty line at the beginning is cut off. `lineno` "
+    "counts it too.",
 )
 def _(source: str, args: Arguments) -> list[str]:
     lines = _suspects(source.strip())

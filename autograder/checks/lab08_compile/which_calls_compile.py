@@ -206,8 +206,8 @@ class _Rules:
 
 which_calls_compile.wrong(
     "every_new_size",
-    "Each new N compiles here. From the second size on Dynamo makes N a symbol, and that graph "
-    "serves the sizes to come.",
+    "Each new N compiles here. From the second size on Dynamo makes N a symbol, and such a graph "
+    "serves every N from 2 on that lies on its side of `limit`.",
     which_calls_compile=_Rules(symbols=False).predict,
 )
 which_calls_compile.wrong(
@@ -218,8 +218,8 @@ which_calls_compile.wrong(
 )
 which_calls_compile.wrong(
     "one_is_like_the_others",
-    "N = 1 went into a graph whose N is a symbol. Sizes 0 and 1 are never symbols: a 1 "
-    "broadcasts and a 0 is empty, so each has a graph of its own.",
+    "Here N = 1 compiles nothing, and no graph was made for it. Sizes 0 and 1 are never symbols: "
+    "a 1 broadcasts and a 0 is empty, so each has a graph of its own.",
     which_calls_compile=_Rules(ones_too=True).predict,
 )
 which_calls_compile.wrong(
@@ -235,14 +235,14 @@ which_calls_compile.wrong(
 )
 which_calls_compile.wrong(
     "symbol_forgotten",
-    "Once a second N has come, N is a symbol in every graph that is made, also in one that is made "
-    "for an N that was compiled before.",
+    "Once a second N has come, N is a symbol in every graph that is made for an N from 2 on, also "
+    "for one that was compiled before.",
     which_calls_compile=_Rules(symbols_stay=False).predict,
 )
 which_calls_compile.wrong(
     "small_sizes_not_counted",
     "A step that was compiled for N = 0 or 1 has met that size: the next other N is a second one, "
-    "and becomes a symbol.",
+    "and from 2 on it becomes a symbol.",
     which_calls_compile=_Rules(small_count=False).predict,
 )
 which_calls_compile.wrong(
@@ -282,25 +282,25 @@ which_calls_compile.wrong(
 
 which_calls_compile.wrong(
     "symbols_replace_numbers",
-    "An older graph was forgotten when N became a symbol. It stays, with its own N, and serves it: "
-    "Dynamo keeps all graphs of a function.",
+    "Here an older graph, with a plain N, serves no longer once N is a symbol. It stays, and "
+    "serves its own N: Dynamo keeps all graphs of a function.",
     which_calls_compile=_Rules(symbols_replace=True).predict,
 )
 which_calls_compile.wrong(
     "symbols_replace_numbers_alike",
-    "An older graph was forgotten when N became a symbol. It stays, with its own N, and serves it: "
-    "Dynamo keeps all graphs of a function.",
+    "Here an older graph, with a plain N, serves no longer once N is a symbol. It stays, and "
+    "serves its own N: Dynamo keeps all graphs of a function.",
     which_calls_compile=_Rules(symbols_replace_alike=True).predict,
 )
 which_calls_compile.wrong(
     "limit_of_the_example",
-    "The limit was taken to be 5, as in the example. It is the second argument.",
+    "This would be right for a limit of 5, that of the example. The limit is the second argument.",
     which_calls_compile=lambda calls, limit: _Rules().predict(calls, 5),
 )
 which_calls_compile.wrong(
     "symbol_made_for_one",
-    "The graph that was compiled for N = 0 or 1 was taken to hold a symbol, and so to serve "
-    "others. 0 and 1 never become one: such a graph serves its own N alone.",
+    "Here a graph that was compiled for N = 0 or 1 serves another N. 0 and 1 never become a "
+    "symbol: such a graph serves its own N alone.",
     which_calls_compile=_Rules(ones_become=True).predict,
 )
 
@@ -318,8 +318,8 @@ which_calls_compile.wrong(
 )
 which_calls_compile.wrong(
     "second_graph_has_a_symbol",
-    "The second graph was taken to hold a symbol, also where it was made for another dtype or "
-    "flag. Only a second N makes N a symbol.",
+    "Here a graph serves another N, and no second N had come when it was made: another dtype or "
+    "flag is none. Only a second N makes N a symbol.",
     which_calls_compile=_Rules(second_graph=True).predict,
 )
 which_calls_compile.wrong(
