@@ -57,7 +57,9 @@ def bucket_order(student: Student, draw: Draw) -> None:
         expect_equal(got, want, why=_because(got, want, *case))
 
 
-EMPTY = "The last bucket is empty: it was put away whether or not anything was left in it."
+EMPTY = (
+    "The last bucket is empty. At the end a bucket is put away only if a parameter is left in it."
+)
 
 
 def _because(got: Any, want: Buckets, nbytes: Sizes, cap: int) -> str:
@@ -131,8 +133,8 @@ bucket_order.wrong(
 
 @bucket_order.wrong(
     "filled_forwards",
-    "The buckets were filled from the first parameter on and then put in reverse order. What is "
-    "left over must be at the first parameters, whose gradients come last.",
+    "These are the buckets that come of filling from the first parameter on, in reverse order. "
+    "What is left over must be at the first parameters, whose gradients come last.",
 )
 def _(nbytes: Sizes, cap: int) -> Buckets:
     return [bucket[::-1] for bucket in _filled(range(len(nbytes)), nbytes, cap)[::-1]]
@@ -248,7 +250,8 @@ def _(nbytes: Sizes, cap: int) -> Buckets:
 
 bucket_order.wrong(
     "counted_not_weighed",
-    "A bucket was closed when it held `cap` parameters. `cap` is a number of bytes.",
+    "All parameters are in one bucket, whatever their bytes, as where `cap` counts parameters. "
+    "`cap` is a number of bytes: a bucket is closed once it holds so many.",
     bucket_order=lambda nbytes, cap: torchs_buckets([1] * len(nbytes), cap),
 )
 bucket_order.wrong(
@@ -325,8 +328,8 @@ bucket_order.wrong(
 )
 bucket_order.wrong(
     "found_by_their_bytes",
-    "Parameters of as many bytes were taken for the same: index() finds the first one. Count the "
-    "numbers down instead.",
+    "All parameters of as many bytes have one number, that of the first of them, as index() finds "
+    "it. Count the numbers down instead.",
     bucket_order=lambda nbytes, cap: [
         [list(nbytes).index(nbytes[k]) for k in bucket] for bucket in torchs_buckets(nbytes, cap)
     ],

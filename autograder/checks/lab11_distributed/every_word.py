@@ -189,8 +189,9 @@ def _stepped(ranks: Sequence[Given]) -> list[Tensor]:
 
 
 HUNG = (
-    "A rank went without the collective that others wait in. One with padding alone takes part as "
-    "all do: it gives a gradient and a number of 0."
+    "Some ranks were done and others were not, as where a rank goes without the collective that "
+    "others wait in. One with padding alone takes part as all do: it gives a gradient and a "
+    "number of 0."
 )
 FAULTS = (
     Fault(
@@ -201,8 +202,8 @@ FAULTS = (
     ),
     Fault(
         "means_weighted",
-        "NaN: a rank with padding alone has no mean, 0 / 0, and multiplying that by its 0 words "
-        "does not help. Take sums, and divide at the end.",
+        "A rank with padding alone has no mean: 0 / 0 is NaN, and so is 0 times that. Take sums, "
+        "and divide at the end.",
         _weighted,
     ),
     Fault(
@@ -224,26 +225,26 @@ FAULTS = (
     ),
     Fault(
         "divided_by_ranks",
-        "The sum over all words was divided by the number of ranks. Divide it by the number of "
-        "words of all ranks.",
+        "This is the sum over all words divided by as many as there are ranks. Divide it by the "
+        "number of words of all ranks.",
         _by_ranks,
     ),
     Fault(
         "word_0_not_counted",
-        "Words of number 0 are in the sum, and were not counted. Padding is -100, and all else is "
-        "a word.",
+        "The sum over all words is divided by as many as there are words other than word 0. "
+        "Padding is -100, and all else is a word: count word 0, too.",
         _by_words_above_0,
     ),
     Fault(
         "padding_alone_is_a_word",
-        "A rank with padding alone was counted as one word. It adds 0 to the number of words of "
-        "all ranks.",
+        "The sum is divided by one too many for each rank with padding alone. Such a rank adds 0 "
+        "to the number of words of all ranks.",
         _one_at_least,
     ),
     Fault(
         "averaged_twice",
-        "The gradient is W times too small: it was divided by the number of words of all ranks, "
-        "and by the number of ranks besides.",
+        "The gradient is W times too small, as where it is divided by the number of ranks besides "
+        "the number of words of all ranks.",
         _twice_averaged,
     ),
     Fault(
@@ -253,11 +254,16 @@ FAULTS = (
     ),
     Fault(
         "as_many_everywhere",
-        "Each rank took the others to have as many words as it has, and divided by W times its "
-        "own number. They may have more or fewer: the number has to be all-reduced as well.",
+        "On each rank the sum is divided by W times that rank's own number of words. The others "
+        "may have more or fewer: the number has to be all-reduced as well.",
         _as_many_everywhere,
     ),
-    Fault("missing_all_reduce", "The all-reduce is missing: each rank has its own mean.", _alone),
+    Fault(
+        "missing_all_reduce",
+        "Each rank has the gradient of its own mean, and nothing of other ranks' words is in it. "
+        "All-reduce the gradient of the sum, and the number of words.",
+        _alone,
+    ),
     Fault(
         "not_divided",
         "This is the gradient of the sum over all words. Divide by their number.",
@@ -265,8 +271,8 @@ FAULTS = (
     ),
     Fault(
         "gradient_not_reduced",
-        "The number of words was all-reduced, and the gradient was not: each rank has its own "
-        "words' share.",
+        "Each rank has its own words' share, divided by the words of all ranks: what other ranks' "
+        "words add is missing. All-reduce the gradient as well as the number of words.",
         _gradient_not_reduced,
     ),
     Fault(
@@ -298,8 +304,8 @@ PADDING_ALONE = (
 SOME_RIGHT = "Right on some ranks, and not on others: all ranks return the same dw."
 GRADIENT_ALONE = "Each rank returns one tensor, the gradient (V, D)."
 NOT_ALL_WORDS = (
-    "The gradient is that of another loss. Count each word once, wherever it is, a word of number "
-    "0 too, and no padding."
+    "This is not the gradient of the mean over all words. Count each word once, wherever it is, a "
+    "word of number 0 too, and no padding."
 )
 
 
@@ -309,7 +315,8 @@ def _known(answers: Sequence[Any], ranks: Sequence[Given]) -> str:
         pairs = zip(answers, fault.answers(ranks), strict=True)
         if all(_same(got, faulty) for got, faulty in pairs):
             return fault.sentence
-    if any(isinstance(got, Tensor) and bool(got.isnan().any()) for got in answers):
+    is_nan = any(isinstance(got, Tensor) and bool(got.isnan().any()) for got in answers)
+    if is_nan and 0 in _words(ranks):
         return FAULTS[1].sentence
     if not all(isinstance(got, Tensor) for got in answers):
         return GRADIENT_ALONE

@@ -203,8 +203,8 @@ def _full_order(buckets: list[list[int]], language: int) -> list[list[int]]:
 
 
 MISSING = (
-    "The all-reduce is missing: each rank took a step with its own gradients, and the models part "
-    "at the first step."
+    "Each rank took a step with its own gradients, and the models part at the first step. "
+    "All-reduce each bucket, and step with what comes back."
 )
 STILL = "Nothing moved: the parameters are those from before the step."
 FAULTS = (
@@ -223,11 +223,11 @@ FAULTS = (
         mean_start,
     ),
     Fault("missing_all_reduce", MISSING, alone),
-    Fault("missing_all_reduce_divided", f"{MISSING} (And divided it by W.)", alone_divided),
+    Fault("missing_all_reduce_divided", f"{MISSING} (And these are divided by W.)", alone_divided),
     Fault(
         "not_averaged",
-        "The step is W times too long: the all-reduce adds up, and nobody divided by the number "
-        "of ranks.",
+        "The step is W times too long, as where nobody divides by the number of ranks: the "
+        "all-reduce adds up.",
         summed,
     ),
     Fault(
@@ -251,14 +251,15 @@ FAULTS = (
     ),
     Fault(
         "sent_before_added",
-        "A bucket started before the gradient whose hook started it was in .grad. A hook of "
-        "register_hook runs before it is added; register_post_accumulate_grad_hook runs after it.",
+        "Of the gradient that filled a bucket, the last batch's part was not sent. A hook of "
+        "register_hook runs before it is added to .grad; register_post_accumulate_grad_hook runs "
+        "after it.",
         sent_before_added,
     ),
     Fault(
         "quiet_arrivals_counted",
-        "A bucket started before its last gradient was there: what arrived in the batches before "
-        "the last one counted as arrived. Only arrivals of the last backward count.",
+        "A bucket started before its last gradient was there, as where what arrived in the "
+        "batches before the last one counts. Only arrivals of the last backward count.",
         quiet_arrivals,
     ),
     Fault(
@@ -269,9 +270,9 @@ FAULTS = (
     ),
     Fault(
         "gradient_of_the_hook",
-        "The batches before the last are missing wherever a hook ran: register_hook is given the "
-        "gradient of this backward alone, before it is added to .grad. "
-        "register_post_accumulate_grad_hook runs after it.",
+        "Of what the last batch used, the batches before it are missing, as where a hook of "
+        "register_hook sends what it is given: the gradient of this backward alone. "
+        "register_post_accumulate_grad_hook runs after it is added to .grad.",
         as_the_hook_was_given,
     ),
     Fault(
@@ -295,48 +296,52 @@ FAULTS = (
     ),
     Fault(
         "started_when_full",
-        "Buckets started as they got full, in another order on each rank, and the Spanish "
-        "adapter's gradient was added to the English one's. All ranks start them in the order of "
-        "`buckets`.",
+        "Buckets met that are not the same, as where each rank starts its own as they get full, "
+        "and the Spanish adapter's gradient was added to the English one's. All ranks start them "
+        "in the order of `buckets`.",
         when_full,
     ),
 )
 
 SYNCED = (
-    "More was sent than one all-reduce for each bucket. Batches before the last one send nothing: "
-    "their gradients wait in .grad."
+    "There are more all-reduces than one for each bucket, as where each batch sends. Batches "
+    "before the last one send nothing: their gradients wait in .grad."
 )
 MORE_SENT = (
-    "More was sent than one all-reduce for each bucket. The gradients of the buckets, averaged "
-    "over all ranks, are all that a step needs."
+    "There are more all-reduces than one for each bucket. Rank 0's parameters come by a "
+    "broadcast; beside them a step needs the gradients of the buckets alone, averaged over all "
+    "ranks."
 )
 ONE_EACH = (
     "Each gradient travelled alone. A bucket is one message: join its gradients to one flat "
     "tensor, and all-reduce that."
 )
 EARLY = (
-    "An all-reduce started in a batch before the last one, with gradients to which the later ones "
-    "add. Register the hooks after the quiet batches."
+    "An all-reduce as large as the first bucket started before the last batch. Gradients that are "
+    "sent there lack what later batches add. Register the hooks after the quiet batches."
 )
 NOT_WAITED = (
-    "An all-reduce was started, and nobody waited for it: its sum may not be there yet when it is "
-    "read. Keep what all_reduce(..., async_op=True) returns, and call its wait()."
+    "A collective was started, and its wait() was never called: until then, what it brings may "
+    "not be there. Keep what all_reduce(..., async_op=True) returns, and call its wait()."
 )
 HUNG = (
-    "A rank started fewer buckets than another, which waits for ever. After backward start those "
-    "that never got full, whether or not their parameters were used here."
+    "Some ranks were done and others were not, as where a rank starts fewer buckets than another, "
+    "which waits for ever. After backward start those that never got full, whether or not their "
+    "parameters were used here."
 )
 OTHER_BUCKETS = (
     "The values are right, and the all-reduces are not those of `buckets`: one for each, with the "
     "gradients of its members in one flat tensor, in this order."
 )
 TOO_LATE = (
-    "The values are right, but nothing overlaps: the all-reduce of the head's bucket started "
-    "after backward had left the head. Start it in the hook of its last gradient."
+    "The values are right, but an all-reduce of the head's gradients started after backward had "
+    "left the head: it could have gone on beside the rest of backward. Start it in the hook of "
+    "its bucket's last gradient."
 )
 WAITED = (
-    "The values are right, but backward stood still: the rank waited for an all-reduce inside its "
-    "hook. Start it with async_op=True, and wait when backward is over."
+    "The values are right, but the rank waited for an all-reduce before backward had left the "
+    "head, as where a hook waits: backward stands still meanwhile. Start it with async_op=True, "
+    "and wait when backward is over."
 )
 
 

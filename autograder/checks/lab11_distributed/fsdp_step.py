@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import torch
@@ -40,8 +41,9 @@ TOLERANCE = 2e-5
 Given = tuple[Tensor, Tensor, Tensor, int]  # shard, x, target, v
 
 KEPT = (
-    "The gathered weight, or something as large, was kept for backward: then each rank holds all "
-    "of w, as in DDP. Save the shard, and gather again."
+    "More was kept for backward than the shard, x, target and two numbers for each row of x. Who "
+    "keeps the gathered weight has all of w on each rank, as in DDP: save the shard, and gather "
+    "again."
 )
 VIEW = (
     "One of these tensors is a view, and keeps all of what it was cut from alive, as a slice of "
@@ -60,12 +62,13 @@ OWN_ROWS = (
     "rank dw[v] adds (softmax - one-hot) / N times x, over its own N words."
 )
 HUNG = (
-    "A rank went without the collective that others wait in. All gather and reduce-scatter alike, "
-    "also one whose own rows are few or padding alone."
+    "Some ranks were done and others were not, as where a rank goes without the collective that "
+    "others wait in. All gather and reduce-scatter alike, also one whose own rows are few or "
+    "padding alone."
 )
 NOT_WAITED = (
-    "A collective was started, and nobody waited for it: what it brings may not be there yet when "
-    "it is read. Call wait() on what it returns, or leave out async_op=True."
+    "A collective was started, and its wait() was never called: until then, what it brings may "
+    "not be there. Call wait() on what it returns, or leave out async_op=True."
 )
 LOGITS = (
     "The logits, or something of their size, were kept for backward: N * V numbers. Compute them "
@@ -77,7 +80,7 @@ NOT_GATHERED = (
 )
 ALL_REDUCED = (
     "The gradient was all-reduced: each rank received all of it, and sent twice as much, to throw "
-    "most of it away. A reduce-scatter gives each rank the sum of its own rows."
+    "the other ranks' rows away. A reduce-scatter gives each rank the sum of its own rows."
 )
 OWN_NUMBERS = (
     "No rank needs another's number of words, nor its loss: divide by your own N, and dw by W as "
@@ -88,8 +91,8 @@ PADDING = (
     "minus infinity. Cut w off after V rows."
 )
 NOT_FINITE = (
-    "In truth all of these numbers are finite: exp is inf over 88 in float32, and 0 under -104. "
-    "Take from each row of logits its own maximum first."
+    "In truth all of these numbers are finite: exp is inf over 88.72 in float32, and 0 under "
+    "-104. Take from each row of logits its own maximum first."
 )
 WHOLE = (
     "The whole gradient came back. Each rank keeps its own rows of it, (R, D) as its shard is; "
@@ -98,13 +101,14 @@ WHOLE = (
 FAULTS = (
     Fault(
         "own_gradient",
-        "The reduction is missing: each rank holds its rows of its own gradient, and rows would "
-        "learn from one batch only.",
+        "Each rank holds its rows of its own gradient, and nothing of other ranks' is in them: "
+        "rows would learn from one batch only. A reduce-scatter adds up.",
         sharded_head.alone,
     ),
     Fault(
         "own_gradient_divided",
-        "The reduction is missing, and the gradient was divided by W all the same.",
+        "Each rank holds its rows of its own gradient, divided by W: what other ranks' gradients "
+        "add is missing. A reduce-scatter adds up.",
         sharded_head.alone_divided,
     ),
     Fault(
@@ -121,14 +125,14 @@ FAULTS = (
     ),
     Fault(
         "repeats_once",
-        "A word that is the target of two rows was counted once: `dw[target] -= x` keeps the last "
-        "of them. Take the 1 away in (softmax - one-hot), or add with index_add_.",
+        "A word that is the target of two rows was counted once, as by `dw[target] -= x`, which "
+        "keeps the last of them. Take the 1 away in (softmax - one-hot), or add with index_add_.",
         sharded_head.repeats_once,
     ),
     Fault(
         "all_rows_hit",
-        "The 1 was taken away in every row of a column: dz[:, columns] is all rows. Row n has one "
-        "target: dz[rows, columns], with as many rows as columns.",
+        "In every row a 1 is taken away at the targets of all rows, as by dz[:, columns], which "
+        "is all rows. Row n has one target: dz[rows, columns], with as many rows as columns.",
         sharded_head.all_rows_hit,
     ),
     Fault("padding_learns", PADDING, sharded_head.padding_learns),
@@ -243,15 +247,15 @@ def _saved(got: Any, case: Sharded, rank: int) -> list[Tensor]:
             expected=f"at most {most:,} bytes: shard, x, target, and 8 for each row of x",
             got=f"{sum(storages.values()):,} bytes",
             where=f"in what rank {rank} saved: {'; '.join(describe(t) for t in kept)}",
-            why=_of_the_saved(kept, most, (len(case.xs[rank]), len(case.w))),
+            why=_of_the_saved(kept, most, case.xs[rank], len(case.w)),
         )
     return kept
 
 
-def _of_the_saved(kept: Sequence[Tensor], most: int, logits: tuple[int, int]) -> str:
+def _of_the_saved(kept: Sequence[Tensor], most: int, x: Tensor, v: int) -> str:
     """What takes the memory: something as large as the logits or w, or what a small view was cut
     from."""
-    if any(t.shape == logits for t in kept):
+    if any(t.shape == (len(x), v) and not t.equal(x) for t in kept):  # D may be V
         return LOGITS
     return VIEW if sum(t.nbytes for t in kept) <= most else KEPT
 
@@ -282,7 +286,7 @@ def _expect_rows(answers: Sequence[Any], case: Sharded) -> None:
 
 def _known(answers: Sequence[Any], case: Sharded) -> str:
     """The sentence of the fault that leads to these very rows."""
-    if all(isinstance(got, Tensor) and len(got) >= len(case.w) for got in answers):
+    if case.world > 1 and all(map(partial(_is_whole, rows=len(case.w)), answers)):
         return WHOLE
     for fault in FAULTS:
         pairs = zip(answers, fault.answers(case), strict=True)
@@ -291,19 +295,22 @@ def _known(answers: Sequence[Any], case: Sharded) -> str:
     return _of_the_rows(answers, case)
 
 
+def _is_whole(got: Any, rows: int) -> bool:
+    return isinstance(got, Tensor) and got.dim() == 2 and len(got) >= rows
+
+
 def _of_the_rows(answers: Sequence[Any], case: Sharded) -> str:
     """What is wrong in the first rows that are; "" where the verdict has a better word."""
     right = sharded_head.right(case)
-    pairs = zip(answers, right, strict=True)
-    off = (pair for pair in pairs if not is_close(*pair, tolerance=TOLERANCE))
-    got, want = next(off)
+    pairs = enumerate(zip(answers, right, strict=True))
+    rank, (got, want) = next(p for p in pairs if not is_close(*p[1], tolerance=TOLERANCE))
     if not isinstance(got, Tensor):
         return "" if got is not None else NOTHING_CAME
     if got.shape != want.shape or got.dtype != want.dtype:
         return AS_ITS_SHARD
     if _overflows(got, case):
         return NOT_FINITE
-    held = (want != 0).any(dim=1)
+    held = rank * len(want) + torch.arange(len(want)) < len(case.w)
     if bool((~held).any()) and is_close(got[held], want[held], tolerance=TOLERANCE):
         return ZEROS
     allowed = TOLERANCE * float(want.abs().max())

@@ -37,7 +37,7 @@ FORMULAS = {
     "dw": "dw[v, d] adds dz[n, v] * x[n, d] over the rows n.",
     "db": "db[v] adds dz[n, v] over the rows n: one number for each word v.",
 }
-SUMMED_TOO = "Each rank holds all of it already, `keep`: added up over ranks it is something else."
+SUMMED_TOO = "This rank holds all of it already, `keep`: added up over ranks it is something else."
 KEPT_APART = (
     "Each rank holds a part of a sum here, and only the sum over all ranks is right: `sum`."
 )
@@ -216,7 +216,7 @@ def _expect_alike(tensors: Sequence[Tensor], name: str, where: str) -> None:
             expected="tensors of one shape and dtype, to add up",
             got="; ".join(describe(t) for t in tensors),
             where=f"in {name} {where}",
-            why="The parts of a sum have the same shape on every rank: these do not add up.",
+            why="The parts of a sum have the same shape and dtype on every rank, and these do not.",
         )
 
 
@@ -311,15 +311,15 @@ parallel_head.wrong(
 )
 parallel_head.wrong(
     "everything_summed",
-    "Everything is all-reduced. What is whole on a rank stays: adding it up mixes what belongs to "
-    "other words, or counts it W times.",
+    "By columns all four are `sum`. What is whole on a rank stays, `keep`: adding it up mixes "
+    "what belongs to other words, or counts it W times.",
     column_parallel=lambda x, w, b, dz: [(t, SUM) for t, _ in right_columns(x, w, b, dz)],
     row_parallel=lambda x, w, b, dz, rank: [(t, SUM) for t, _ in right_rows(x, w, b, dz, rank)],
 )
 parallel_head.wrong(
     "the_other_way_around",
-    "The two cuts are exchanged: by columns z is whole and dx a part, by rows it is the other way "
-    "around.",
+    "`sum` and `keep` are exchanged: by columns z is whole and dx a part, by rows it is the other "
+    "way around.",
     column_parallel=lambda x, w, b, dz: _how(right_columns(x, w, b, dz), z=SUM, dx=KEEP),
     row_parallel=lambda x, w, b, dz, rank: _how(right_rows(x, w, b, dz, rank), z=KEEP, dx=SUM),
 )

@@ -15,22 +15,31 @@ from autograder.judge import Draw, Student, expect_close, within
 from . import lab
 
 _JOINED = {
-    "RuntimeError: shape": "The joined shards have more rows than the whole: cut the padding off "
-    "first.",
+    "RuntimeError: shape": "W * R rows are joined, and the whole has V: cut the padding off first.",
 }
 _RAISED = {
-    "RuntimeError: shape": "The rows do not divide by the number of ranks: fill up with zeros "
-    "first.",
+    "RuntimeError: shape": (
+        "This shape holds another number of values. W shards hold W * R rows, of which W * R - V "
+        "are padding: fill up with zeros along dimension 0 first."
+    ),
     "RuntimeError: Padding": "F.pad counts dimensions from the last one, and a bias has only one. "
     "The padding is rows, the rest of the shape t.shape[1:].",
-    "RuntimeError: cannot reshape tensor of 0": "A rank may hold no row of the whole. Of no rows "
-    "-1 says nothing: the rest of the shape is t.shape[1:].",
+    "RuntimeError: cannot reshape tensor of 0": (
+        "A rank may hold no row of the whole, and a row no number. Where nothing is held, -1 says "
+        "nothing: the rest of the shape is t.shape[1:]."
+    ),
     "IndexError: index": "Behind the last row there may be more than one row of padding, or whole "
     "shards of it.",
-    "IndexError: list index": "torch.chunk and torch.split may give fewer parts than there are "
-    "ranks. The others hold R rows of zeros.",
-    "IndexError: tuple index": "torch.chunk and torch.split may give fewer parts than there are "
-    "ranks. The others hold R rows of zeros.",
+    "IndexError: list index": (
+        "What is indexed here ends before this place. torch.chunk and torch.split may give fewer "
+        "parts than there are ranks, and the rows of a rank may all lie behind the last one: they "
+        "are R rows of zeros."
+    ),
+    "IndexError: tuple index": (
+        "What is indexed here ends before this place. torch.chunk and torch.split may give fewer "
+        "parts than there are ranks, and the rows of a rank may all lie behind the last one: they "
+        "are R rows of zeros."
+    ),
 }
 
 
@@ -146,8 +155,8 @@ def _dropping(t: Tensor, rank: int, world: int) -> Tensor:
 
 shard_rows.wrong(
     "remainder_dropped",
-    "Rows are missing: V // W rows for each rank leave V % W rows that nobody holds, 5 of 600 on "
-    "7 ranks. Those words could never learn. Round up, and pad.",
+    "This shard has V // W rows. With as many on each rank, nobody holds the V % W rows that are "
+    "left, 5 of 600 on 7 ranks: those words could never learn. Round up, and pad.",
     shard=_dropping,
 )
 
@@ -245,7 +254,7 @@ def _cut_from_the_last(shards: Sequence[Tensor], v: int) -> Tensor:
 
 shard_rows.wrong(
     "cut_from_the_last",
-    "All the padding was cut off the last shard, which may hold less than that: of 8 rows on 7 "
+    "Only the last shard was cut, which may hold less than all of the padding: of 8 rows on 7 "
     "ranks, three ranks hold padding alone. Join first, then cut.",
     unshard=_cut_from_the_last,
 )
@@ -259,8 +268,8 @@ def _chunk_of(t: Tensor, rank: int, world: int) -> Tensor:
 
 shard_rows.wrong(
     "fewer_chunks_than_ranks",
-    "torch.chunk may give fewer chunks than you ask for: 8 rows for 7 ranks are 4 chunks of 2, and "
-    "ranks 4 to 6 have none. They hold R rows of zeros.",
+    "There are fewer parts than ranks: 8 rows in parts of R = 2, as torch.chunk or torch.split "
+    "gives them, are 4, and ranks 4 to 6 have none. They hold R rows of zeros.",
     shard=_chunk_of,
 )
 

@@ -12,12 +12,12 @@ from .numbers import as_number
 from .pipeline import SECONDS, Action, all_forward_first, one_f_one_b, run
 
 NONE_SUCH = (
-    "With fewer micro-batches than stages, the warm-up counts forwards that do not exist: min(P - "
-    "s - 1, M)."
+    "Some of these micro-batches do not exist: here there are fewer than stages, and the warm-up "
+    "is min(P - s - 1, M) forwards."
 )
 BEYOND = "Some of these micro-batches do not exist: they are numbered from 0 to M - 1."
 TWICE = "A micro-batch passes this stage twice in the same direction: each goes once each way."
-MISSING = "Not every micro-batch passes this stage: each goes once each way, M of them."
+MISSING = "Not every micro-batch passes this stage both ways: each goes once each way, M of them."
 UNSORTED = "The micro-batches come out of order: they pass in rising order both ways."
 FROM_ONE = "Micro-batches are numbered from 0."
 PAIRS = (
@@ -105,7 +105,7 @@ def _expect_good_run(student: Student, orders: Sequence[list[Action]], m: int) -
     ran, place = run(orders), f"all {p} stages, {m} micro-batches"
     if ran.stuck:
         waiting = ", ".join(f"stage {s} before {a}" for s, a in ran.stuck)
-        why = "The stages wait for each other: the pipeline stands still for ever."
+        why = "Some stage waits for what never comes: the pipeline stands still for ever."
         raise Wrong(expected="every stage done", got=waiting, where=place, why=why)
     for s, most in enumerate(ran.held):
         if most > max(1, min(p - s, m)):
@@ -122,7 +122,10 @@ def _expect_good_run(student: Student, orders: Sequence[list[Action]], m: int) -
             )
     if ran.length > 3 * (m + p - 1):
         short = _short_of_forwards(orders, m)
-        why = "The run is longer than it need be: some stage waits although it could go forward."
+        why = (
+            "The run is longer than it need be. After its first backward a stage takes a forward "
+            "and a backward in turn, until no forward is left."
+        )
         if short is not None:
             student.call("stage_order", short, p, m)
             did, most = orders[short].index(("B", 0)), min(p - short, m)
@@ -216,8 +219,8 @@ stage_order.wrong(
 )
 stage_order.wrong(
     "bubble_one_stage_more",
-    "The bubble counts P slots. One stage alone has none: the first micro-batch passes P - 1 "
-    "others.",
+    "This is P / (M + P), as where the bubble counts P slots. One stage alone has none: the first "
+    "micro-batch passes P - 1 others.",
     bubble=lambda p, m: p / (m + p),
 )
 stage_order.wrong(
@@ -234,13 +237,14 @@ stage_order.wrong(
 
 stage_order.wrong(
     "bubble_of_both_ways",
-    "The bubble counts 2 (P - 1) slots beside M micro-batches. Forward and backward have P - 1 "
-    "each, and each micro-batch fills two of them as well: (P - 1) / (M + P - 1).",
+    "This is 2 (P - 1) / (M + 2 (P - 1)), as where 2 (P - 1) slots stand beside M micro-batches. "
+    "Forward and backward have P - 1 each, and each micro-batch fills two of them as well: (P - "
+    "1) / (M + P - 1).",
     bubble=lambda p, m: 2 * (p - 1) / (m + 2 * (p - 1)),
 )
 stage_order.wrong(
     "bubble_in_whole_numbers",
-    "This is always 0, or 1: `//` cuts off what is behind the point. A share is a fraction: `/`.",
+    "This is 0, which is what `//` or int() leaves of a share. A share is a fraction: `/`.",
     bubble=lambda p, m: (p - 1) // (m + p - 1),
 )
 stage_order.wrong(
@@ -252,8 +256,8 @@ stage_order.wrong(
 
 stage_order.wrong(
     "bubble_twice",
-    "The bubble was counted for both ways, and the run was not. Forward and backward have P - 1 "
-    "slots each, and M + P - 1 in all.",
+    "This is twice the bubble, as where it is counted for both ways and the run is not. Forward "
+    "and backward have P - 1 slots each, and M + P - 1 in all.",
     bubble=lambda p, m: 2 * _right_bubble(p, m),
 )
 stage_order.wrong(
@@ -264,25 +268,25 @@ stage_order.wrong(
 )
 stage_order.wrong(
     "bubble_rounded",
-    "The share was rounded to two digits. Return it as it is.",
+    "This is the share to two decimal places. Return it as it is.",
     bubble=lambda p, m: round(_right_bubble(p, m), 2),
 )
 stage_order.wrong(
     "stages_and_micro_batches_swapped",
-    "Stages and micro-batches changed places: more stages make the bubble larger, more "
-    "micro-batches make it smaller.",
+    "This is (M - 1) / (M + P - 1), as where stages and micro-batches change places: more stages "
+    "make the bubble larger, more micro-batches make it smaller.",
     bubble=lambda p, m: (m - 1) / (m + p - 1),
 )
 stage_order.wrong(
     "last_slot_left_out",
-    "The run was counted one slot too long. The last stage begins after P - 1 slots and then works "
-    "in M: M + P - 1.",
+    "This is (P - 1) / (M + P). The last stage begins after P - 1 slots and then works in M: the "
+    "run has M + P - 1.",
     bubble=lambda p, m: (p - 1) / (m + p),
 )
 stage_order.wrong(
     "bubble_of_all_stages",
-    "The bubble of one stage was divided by P. All stages are idle for as long: the average is the "
-    "same.",
+    "This is the bubble of one stage divided by P. All stages are idle for as long: the average "
+    "is the same.",
     bubble=lambda p, m: _right_bubble(p, m) / p,
 )
 

@@ -144,8 +144,8 @@ def _(plan: str, v: int, d: int, n: int, w: int) -> float:
 
 @step_bytes.wrong(
     "gathered_once",
-    "w was gathered once for fsdp. It is let go after the forward, so backward gathers it again: "
-    "two all-gathers and a reduce-scatter.",
+    "fsdp was counted with two of its three. w is let go after the forward, so backward gathers "
+    "it again: two all-gathers, and a reduce-scatter of the gradient.",
 )
 def _(plan: str, v: int, d: int, n: int, w: int) -> float:
     return sent_bytes("fsdp_kept" if plan == "fsdp" else plan, v, d, n, w)
@@ -162,8 +162,9 @@ def _(plan: str, v: int, d: int, n: int, w: int) -> float:
 
 @step_bytes.wrong(
     "all_reduced",
-    "FSDP's gradient was counted as an all-reduce. A rank needs the sums of its own rows alone: "
-    "that is the first half of an all-reduce, a reduce-scatter.",
+    "fsdp and fsdp_kept were counted with one turn too many each, as where the gradient is "
+    "all-reduced. A rank needs the sums of its own rows alone: that is the first half of an "
+    "all-reduce, a reduce-scatter.",
 )
 def _(plan: str, v: int, d: int, n: int, w: int) -> float:
     extra = 4 * padded(v, w) * d * (w - 1) / w if plan.startswith("fsdp") else 0.0
@@ -172,8 +173,9 @@ def _(plan: str, v: int, d: int, n: int, w: int) -> float:
 
 @step_bytes.wrong(
     "gradient_of_columns",
-    "The column-parallel head was charged for its gradient. dw and db of a rank's own columns "
-    "concern nobody else: only dx and the loss's three numbers a row are joined.",
+    "The column-parallel head was charged for V * D numbers, twice, as for an all-reduce of dw. "
+    "The dw of a rank's own columns concerns nobody else: only dx and the loss's three numbers a "
+    "row are joined.",
 )
 def _(plan: str, v: int, d: int, n: int, w: int) -> float:
     extra = sent_bytes("ddp", v, d, n, w) if plan == "columns" else 0.0
@@ -210,8 +212,8 @@ def _(plan: str, v: int, d: int, n: int, w: int) -> float:
 
 step_bytes.wrong(
     "every_turn_whole",
-    "The whole tensor was counted for each of the W - 1 turns. A turn sends one slice, a W-th of "
-    "it.",
+    "This is W times what one rank sends: what all of them send together, or the whole tensor in "
+    "each of the W - 1 turns. In a turn a rank sends one slice, a W-th of it.",
     step_bytes=lambda plan, v, d, n, w: whole_bytes(plan, v, d, n, w) * (w - 1),
 )
 
@@ -319,7 +321,8 @@ step_bytes.wrong(
 )
 step_bytes.wrong(
     "share_rounded",
-    "The share (W - 1) / W was rounded to two digits. It is exact: round the bytes, if anything.",
+    "The share (W - 1) / W was rounded to two decimal places. It is exact: round the bytes, if "
+    "anything.",
     step_bytes=lambda plan, v, d, n, w: whole_bytes(plan, v, d, n, w) * round((w - 1) / w, 2),
 )
 

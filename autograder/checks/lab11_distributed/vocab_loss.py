@@ -29,15 +29,19 @@ from .numbers import as_scalar
 
 Answer = tuple[Tensor, Tensor]
 NO_TOP = (
-    "The exponentials were added up without taking the maximum away: over 88 they are inf in "
+    "The exponentials were added up without taking the maximum away: over 88.72 they are inf in "
     "float32."
 )
 ONE_TOP = (
-    "The exponentials of a row are all 0 in float32, and the log of their sum is -inf: what was "
-    "taken away lies far above that row's own maximum, which is what to send and to take away."
+    "The exponentials of a row are all 0 in float32, and the log of their sum is -inf, as where "
+    "what is taken away lies far above that row's own maximum. That maximum is what to send and to "
+    "take away."
 )
 
-
+NOT_FINITE_SUMS = (
+    "What the ranks added up is not finite. exp of a number over 88.72 is inf in float32: take the "
+    "row's maximum away first. And who does not hold a target adds 0, not -inf."
+)
 NOT_PICKED = (
     "Over all ranks the sums of exp(z - top) are right, and what was added up beside them is not "
     "the logit of each row's target: the rank with first <= target < first + Vr adds it, the "
@@ -57,8 +61,8 @@ NOT_OF_THE_SUMS = (
     "is not above 0, a division by 0, or exp of a large number."
 )
 A_ROW_EACH = (
-    "The ranks hold different numbers of words, and the same rows: what they send has the same "
-    "shape on each, a number or two for each row."
+    "All ranks have the same rows, however many words or targets each of them holds: what they "
+    "send has the same shape and dtype on each, a number or two for each row."
 )
 ONE_TENSOR = "One tensor is sent. Stack the numbers in it."
 OWN_COLUMNS = (
@@ -299,7 +303,8 @@ def _of_dz(got: Any, want: Tensor, *, sums: Tensor, target: Tensor, allowed: flo
     wrong = ~((got - want).abs() <= allowed)
     if not bool((wrong & ~here).any()):
         return "dz is wrong at the targets alone: there it is (softmax - 1) / N."
-    if not bool((wrong & here).any()) and int(wrong.sum()) <= len(target):
+    taken_away = torch.allclose((got - want)[wrong], torch.tensor(-1 / n), atol=allowed)
+    if not bool((wrong & here).any()) and taken_away:
         return (
             "1 was taken away where no target is. Where the target is the word of another rank, "
             "all columns of the row are softmax / N."
@@ -313,9 +318,9 @@ def _of_dz(got: Any, want: Tensor, *, sums: Tensor, target: Tensor, allowed: flo
 def _of_infinity(got: Tensor, sums: Tensor) -> str:
     """A sentence for numbers beyond float32: of a sum that is inf, or of one that is 0, or of what
     was made of sums that are neither."""
-    if bool((got == -math.inf).all()):
-        return ONE_TOP
-    return NOT_OF_THE_SUMS if bool(sums.isfinite().all()) else NO_TOP
+    if not bool(sums.isfinite().all()):
+        return NOT_FINITE_SUMS
+    return ONE_TOP if bool((got == -math.inf).all() and (sums == 0).any()) else NOT_OF_THE_SUMS
 
 
 def right_top(z: Tensor) -> Tensor:
@@ -407,8 +412,8 @@ def _clamped(z: Tensor, target: Tensor, first: int, top: Tensor) -> Tensor:
 
 
 NEGATIVE = (
-    "A target of a lower rank was picked as well: target - first is negative there, and a negative "
-    "index counts from the end. A word is this rank's from first on, not below."
+    "For the word of a lower rank a logit was added as well: target - first is negative there, "
+    "and a negative index counts from the end. A word is this rank's from first on, not below."
 )
 vocab_loss.wrong("negative_column", NEGATIVE, vocab_sums=_from_the_end)
 vocab_loss.wrong("negative_column_clamped", NEGATIVE, vocab_sums=_clamped)
@@ -485,8 +490,8 @@ def _all_rows_hit(z: Tensor, target: Tensor, first: int, top: Tensor, sums: Tens
 
 vocab_loss.wrong(
     "all_rows_hit",
-    "The 1 was taken away in every row of a column: dz[:, columns] is all rows. Row n has one "
-    "target: dz[rows, columns], with as many rows as columns.",
+    "In every row a 1 is taken away at the targets of all rows, as by dz[:, columns], which is "
+    "all rows. Row n has one target: dz[rows, columns], with as many rows as columns.",
     vocab_loss=_all_rows_hit,
 )
 vocab_loss.wrong(
@@ -516,8 +521,8 @@ vocab_loss.wrong(
 )
 vocab_loss.wrong(
     "sums_not_used",
-    "The last function computed its own sums and left those of the other ranks alone: the "
-    "all-reduce is missing.",
+    "The loss and dz are made of this rank's columns alone. `sums` holds what all ranks added up: "
+    "use it.",
     vocab_loss=_not_exchanged,
 )
 
@@ -584,7 +589,8 @@ vocab_loss.wrong(
 )
 vocab_loss.wrong(
     "averaged_over_columns_too",
-    "dz was divided by the columns as well. The loss is the mean over rows: divide by N.",
+    "dz is Vr times too small, as where it is divided by the columns as well. The loss is the "
+    "mean over rows: divide by N.",
     vocab_loss=lambda z, target, first, top, sums: (
         (answer := right_loss(z, target, first, top, sums))[0],
         answer[1] / z.shape[1],
