@@ -539,7 +539,7 @@ def next_version(version, old, new):
 #   last position is asked for none.
 #
 # With `reduction="none"` the result has the shape of the targets that are asked for, and 0 where
-# they are ignored. Stuck? `hint("loss_options")`
+# they are ignored. There may be no row at all. Stuck? `hint("loss_options")`
 
 
 # %% id="loss_options" role="solution"

@@ -31,6 +31,8 @@ def head_parameters(student: Student, draw: Draw) -> None:
     sizes += [(d, v) for n, d, v in SMALL if n == 1]
     # More than float32 can count; not more than that, for whoever asks a real layer builds it.
     sizes += [(5800, 5802)]
+    # By way of 1 / d, in floats: the product is a little less than the number, and int cuts it off.
+    sizes += [(11, 5), (47, 2)]
     for (d, v), got in zip(sizes, student.each("head_parameters", sizes), strict=True):
         want = sum(p.numel() for p in meta_layer(d, v).parameters())
         expect_equal(got, want, why=_because(got, want, d, v))

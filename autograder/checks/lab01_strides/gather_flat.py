@@ -13,9 +13,12 @@ from autograder.judge import Draw, Student, expect_close, within
 from . import lab
 from .geometry import IN_FLOAT32, Sizes
 
+_NOT_THERE = (
+    "A place was read that is not there. An address is the offset, the row times stride[0] and the "
+    "column times stride[1], in the whole storage."
+)
 _RAISED = {
-    "IndexError: index": "A place was read that is not there. An address is the offset, the "
-    "row times stride[0] and the column times stride[1], in the whole storage.",
+    **dict.fromkeys(("IndexError: index", "IndexError: out of range"), _NOT_THERE),
     "RuntimeError: setStorage": "A view of this size reaches behind the end of the storage: its "
     "floats lie from the offset on, by both strides.",
     "RuntimeError: stack": "There may be no row in index: then there is nothing to stack, and the "

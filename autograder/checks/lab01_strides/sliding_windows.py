@@ -55,6 +55,7 @@ def sliding_windows(student: Student, draw: Draw) -> None:
     cases += [(beside, 3, 5), (draw.tensor(12), 4, 4)]
     beside = draw.tensor(24, layout="strided")[3:]  # a stride, and no element in two windows
     cases += [(beside, 3, 3), (beside, 2, 5)]
+    cases.append((draw.tensor(23)[1::2], 3, 2))  # an offset that is no multiple of the stride
     cases += [(draw.tensor(n), width, step) for n, width, step in _TIGHT]
     cases += [(draw.tensor(11, dtype=dtype, layout="strided")[2:], 3, 2) for dtype in _WIDER]
     with explaining(_RAISED):

@@ -83,6 +83,7 @@ def _ways(draw: Draw, n: int) -> list[list[Step]]:
         [("relu", (), {}), ("add", (1.0,), {}), ("mul", (2.0,), {})],
         [("relu", (), {}), ("diagonal", (), {}), ("unfold", (0, 2, 1), {}), ("relu", (), {})],
         [("add", (draw.tensor(64),), {"alpha": 3}), ("sum", (), {"dtype": torch.float64})],
+        [("add", (draw.tensor(64),), {"alpha": 0}), ("sum", (1,), {"keepdim": False})],  # given
         [("matmul", (w,), {}), ("add", (b,), {}), ("softmax", (-1,), {}), ("t", (), {})],
         [("t", (), {}), ("reshape", (-1,), {}), ("view", (64, n), {})],
         [("narrow", (1, 8, 16), {}), ("add", (1.0,), {}), ("select", (0, 1), {})],

@@ -471,8 +471,8 @@ def _(schema: str) -> tuple[Names | None, Names | None]:
 
 @read_schema.wrong(
     "whole_schema_read",
-    "A set that stands at an argument only was counted as one of a return. Look for its letter "
-    "behind the arrow only.",
+    "A set that stands at an argument only was counted as one of a return. An argument is shared "
+    "where its own letter stands behind the arrow.",
 )
 def _(schema: str) -> Aliases:
     found, back = _arguments(schema), re.findall(r"\((\w+)!?\)", schema)

@@ -32,8 +32,8 @@ _DTYPES: list[tuple[torch.dtype, tuple[int, ...]]] = [
 
 Kind = tuple[str, str, torch.dtype, tuple[int, ...], bool, bool, bool]
 INFERENCE = (
-    "This tensor was made in inference mode, without a version counter and without autograd's "
-    "bookkeeping: it carries neither autograd's key nor ADInplaceOrView."
+    "This tensor was made in inference mode: it has no version counter, and carries neither "
+    "autograd's key nor ADInplaceOrView, whether it requires a gradient or not."
 )
 SPARSE_AUTOCAST = "A sparse CPU tensor has the autocast key too: it belongs to the device."
 ANY_AUTOCAST = (

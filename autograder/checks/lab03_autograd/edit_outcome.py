@@ -50,6 +50,7 @@ ALWAYS: list[Case] = [
     ("matmul", FIRST, 1, "data"),
     ("mul", BOTH, "out", "data"),
     ("add", BOTH, 1, "detach"),  # tells who takes two inputs for saved from who asks the edited
+    ("mul", BOTH, 1, "data"),  # here whoever looks at the gradient of the edited input alone
     ("mul", BOTH, 0, "data"),  # here whoever looks at the first gradient alone
 ]
 
@@ -405,6 +406,21 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
         return "raises"
     after, right = gradients(op, inputs, edited, way), gradients(op, inputs)
     return "harmless" if after[0].equal(right[0]) else "silent"
+
+
+@edit_outcome.wrong(
+    "edited_gradient_only",
+    "Only the gradient of the edited input was looked at. In a product it is the other one's that "
+    "reads it: ask for the gradients of all inputs that learn.",
+)
+def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
+    truth = torchs_outcome(op, inputs, edited, way)
+    if truth != "silent" or edited == "out" or not inputs[edited].requires_grad:
+        return truth
+    learning = [k for k, leaf in enumerate(inputs) if leaf.requires_grad]
+    after, right = gradients(op, inputs, edited, way), gradients(op, inputs)
+    place = learning.index(edited)
+    return "harmless" if after[place].equal(right[place]) else "silent"
 
 
 edit_outcome.wrong(

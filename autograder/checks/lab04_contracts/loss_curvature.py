@@ -117,9 +117,9 @@ def _edited(p: Tensor, target: Tensor, dloss: Tensor) -> Answer:
 
 @loss_curvature.wrong(
     "as_found",
-    "This is what the code as found computes. lse was made where nothing is recorded, as forward "
-    "is, or was detached, so the second backward takes it for a constant: the way from z through "
-    "lse is lost.",
+    "This is what the code as found computes. The normaliser, lse or the sum of exp, was made "
+    "where nothing is recorded, as forward is, or was detached, so the second backward takes it "
+    "for a constant: the way from z through it is lost.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     def backward(z: Tensor, target: Tensor, dloss: Tensor) -> Answer:

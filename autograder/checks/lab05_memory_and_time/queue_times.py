@@ -54,6 +54,7 @@ def queue_times(student: Student, draw: Draw) -> None:
         ([("launch", 40), ("host", 60), ("launch", 8)], 0),  # a launch that costs nothing
         ([("launch", 0), ("host", 10), ("launch", 5)], 0),  # a kernel that is over at 0
         ([("launch", 3_000_000), ("launch", 2), ("launch", 4)], 1),  # seconds ahead of the device
+        ([("launch", 90)] * 1_100, 5),  # and more launches than a real queue holds
     ]
     cases = fixed + [_drawn_steps(draw) for _ in draw.cases(6)]
     for case, got in zip(cases, student.each("queue_times", cases), strict=True):

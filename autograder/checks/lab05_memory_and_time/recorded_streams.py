@@ -77,6 +77,7 @@ def _fixed() -> list[Program]:
         [a, ("alloc", "b", 0), use, ("use", "b", 1), free],  # b is not freed
         [a, ("alloc", "b", 0), ("use", "b", 1), use, free, ("free", "b")],  # one record each
         [a, use, after, ("sync",), home_waits, free],  # an event of before the sync
+        [a, use, after, ("sync",), use, home_waits, free],  # which knows nothing of what came later
         [("alloc", "a", 2), use, ("use", "a", 0), after, ("wait", "e", 2), home_waits, free],
     ]
 

@@ -59,7 +59,7 @@ _RAISED = {
     "another type than the step gives it: z is a tensor, p a float.",
     "RuntimeError: Unable to cast": "The operator is declared to return a tensor, and its function "
     "returned something else.",
-    "AttributeError: 'NoneType' object has no attribute 'dtype'": "The operator's function "
+    "AttributeError: 'NoneType' object has no attribute 'shape'": "The operator's function "
     "returned None. Does it end in a `return`?",
     "ValueError: not enough values": "The name of an operator has two parts, a namespace and a "
     'name: "lab08::words_needed".',

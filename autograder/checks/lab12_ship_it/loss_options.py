@@ -23,6 +23,7 @@ _RAISED = {
     "IndexError: Target": _IGNORED,
     "TypeError": "b, `weight` and `softcap` may each be None: then there is none of it.",
 }
+_NO_ROWS = "IndexError: index", "x and t have no row here. Nothing of a first one can be asked."
 MEAN_OF_NONE = (
     "No row counts here. F.cross_entropy's mean of no row is nan, 0 / 0: no number stands for it."
 )
@@ -51,7 +52,7 @@ def loss_options(student: Student, draw: Draw) -> None:
     right: list[Options] = []
     for (x, w, b, t), options in drawn_cases(draw):
         options = with_weight(options, x)
-        with explaining(_RAISED):
+        with explaining(_RAISED if t.numel() else _RAISED | dict([_NO_ROWS])):
             got = student.call("loss_options", x, w, b, t, **options)
         wide = (x.double(), w.double(), None if b is None else b.double(), t)
         want = loss_of(*wide, Meaning(), **options)

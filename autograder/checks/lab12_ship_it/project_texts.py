@@ -98,8 +98,8 @@ def _expect_version(version: Any) -> None:
 
 def _expect_pythons(said: Any) -> None:
     accepted = _specifiers(said, "requires-python")
-    for python in PYTHONS:
-        if not accepted.contains(f"{python}.0"):
+    for python in (f"{minor}.{patch}" for minor in PYTHONS for patch in (0, 9)):
+        if not accepted.contains(python):
             raise _wrong(f"Python {python} is taken", said, PYTHON_REFUSED)
 
 
