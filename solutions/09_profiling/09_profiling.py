@@ -690,8 +690,9 @@ def dealt_out(lengths, ranks):
 #
 # A colleague wants to know which operators cost the host most, without the operators that they
 # call. Their table has negative times in it. On traces of two levels and one thread, where no two
-# events coincide, the function was right. Find out why it is wrong, and write it right. Two may
-# begin together, or end together; both at once is not asked.
+# events coincide, the function was right. Find out why it is wrong, and write it right: each name
+# has a time, also where that is 0. Two may begin together, or end together; both at once is not
+# asked.
 
 
 # %% id="detective-case-code" tags=["worked-example"]

@@ -1052,11 +1052,11 @@ STABLE_TORCH_LIBRARY_IMPL(headloss, CPU, m) { m.impl("head_loss", TORCH_BOX(&row
 # | `wrong_tag` | the wheel's tag promises what compiled code cannot keep | path |
 # | `whole` | nothing is wrong | `""` |
 #
-# An operator is named as torch does, `library::name`. It needs a gradient unless its name ends in
+# An operator is named as torch does, `library::name`; its kernel has the same name, and the
+# arguments of that have those of the schema. An operator needs a gradient unless its name ends in
 # `_backward` or it writes its argument and returns nothing. A write is a method whose name ends in
-# `_`, as in `x.mul_(p)`; a kernel has its operator's name, and its arguments those of the schema. No
-# line has more than one fault, and no release either. What stands in a comment does not count. Here
-# is a whole one. Stuck? `hint("broken_release")`
+# `_`, as in `x.mul_(p)`. No line has more than one fault, and no release either. What stands in a
+# comment does not count. Here is a whole one. Stuck? `hint("broken_release")`
 
 # %% id="a-release" tags=["worked-example"]
 whole = {

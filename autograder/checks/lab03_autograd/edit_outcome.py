@@ -415,7 +415,7 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
 )
 def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
     truth = torchs_outcome(op, inputs, edited, way)
-    if truth != "silent" or edited == "out" or not inputs[edited].requires_grad:
+    if truth != "silent" or isinstance(edited, str) or not inputs[edited].requires_grad:
         return truth
     learning = [k for k, leaf in enumerate(inputs) if leaf.requires_grad]
     after, right = gradients(op, inputs, edited, way), gradients(op, inputs)

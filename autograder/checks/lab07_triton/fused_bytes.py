@@ -131,6 +131,7 @@ class _Rules:
 
 
 _right = _Rules()
+_OF_ITEMSIZE = "A loss and an lse are float32: 4 bytes each, whatever the dtype of x."
 
 
 def _by_parts_of_tiles(n: int, v: int, d: int, itemsize: int, rows: int, words: int) -> Moved:
@@ -300,10 +301,9 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
         "Before the fusion no loss is stored: the second kernel stores a float32 for each row.",
         _Rules(losses=(0, 2 * LOSS_BYTES)),
     ),
-    "losses_of_itemsize": (
-        "A loss and an lse are float32: 4 bytes each, whatever the dtype of x.",
-        _Rules(losses=(-1, -2)),
-    ),
+    "losses_of_itemsize": (_OF_ITEMSIZE, _Rules(losses=(-1, -2))),
+    "losses_of_itemsize_behind": (_OF_ITEMSIZE, _Rules(losses=(LOSS_BYTES, -2))),
+    "losses_of_itemsize_before": (_OF_ITEMSIZE, _Rules(losses=(-1, 2 * LOSS_BYTES))),
     "wide_losses": (
         "A loss and an lse are counted with 8 bytes each. A float32 has 4.",
         _Rules(losses=(8, 16)),

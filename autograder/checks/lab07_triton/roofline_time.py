@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from autograder.checks.same_call import known_by_this_call
@@ -53,6 +53,8 @@ def roofline_time(student: Student, draw: Draw) -> None:
             kernels = [
                 _kernel(draw, machine, roof, us) for roof, us in zip(roofs, lengths, strict=True)
             ]
+            # The exps go beyond flops that go beyond bytes: only who leaves the exps out fails.
+            kernels[1] = {**kernels[1], "bytes": kernels[1]["flops"] // 200}
         if roofs in (
             fixed[1],
             fixed[2],
@@ -124,6 +126,17 @@ def _bound(
     return answer
 
 
+def _beyond_the_ridge(kernel: Kernel, machine: Machine) -> bool:
+    """Whether its flops take longer than its bytes."""
+    of_bytes, of_flops, _ = _times(kernel, machine)
+    return of_flops > of_bytes
+
+
+def _together(parts: Iterable[Bound]) -> Bound:
+    seconds, named = zip(*parts, strict=True)
+    return sum(seconds), [roof for roofs in named for roof in roofs]
+
+
 roofline_time.wrong(
     "times_added",
     "Within one kernel the times are added. Loads, products and exps go on at the same time: the "
@@ -149,6 +162,15 @@ roofline_time.wrong(
     "The exps are left out. They have a unit and a rate of their own, and of a fused loss they can "
     "be the roof.",
     roofline_time=_bound(roofs=("bytes", "flops")),
+)
+roofline_time.wrong(
+    "ridge_point",
+    "The exps were looked at only where the flops take longer than the bytes. All three times are "
+    "compared at once.",
+    roofline_time=lambda kernels, machine: _together(
+        _bound(roofs=ROOFS if _beyond_the_ridge(kernel, machine) else ROOFS[:1])([kernel], machine)
+        for kernel in kernels
+    ),
 )
 roofline_time.wrong(
     "longest_kernel",

@@ -25,8 +25,8 @@ TOO_EARLY = (
 )
 NO_PAIR = "Two times were asked for: (busy, idle)."
 BUSY_LESS = (
-    "This is less than the device was at work, as where work of a kind or of a stream is "
-    "missing, or where two works overlap."
+    "This is less than the device was at work. All that runs on it counts, of each kind and on "
+    "each stream, from its beginning to its end."
 )
 BUSY_MORE = (
     "This is more than the device was at work: something is counted twice, or is no work of it."

@@ -31,6 +31,10 @@ AROUND = (
     "inside a `ProfilerStep#`."
 )
 EMPTY = "A region is there that launches no kernel. Such regions were to be left out."
+LATE = (
+    "A region is there that launches no kernel, and launches are counted for it. One that lies in "
+    "no region belongs to none."
+)
 OUTSIDE = (
     "A region is there that is in no step. Behind the steps the program may launch as well: asked "
     "for are the annotations inside a `ProfilerStep#`."
@@ -102,7 +106,8 @@ def _expect(got: Any, want: Regions, events: Sequence[Event]) -> None:
         regions = expect_kind(got, dict, _FORM)
     names = sorted(map(str, regions))
     if names != sorted(want):
-        why = _of_names({*names}, want, events)
+        counted = {str(name) for name, row in regions.items() if _has_a_number(row)}
+        why = _of_names({*names}, want, events, counted)
         raise Wrong(expected=describe(sorted(want)), got=describe(names), why=why)
     for name, (calls, kernels, took) in sorted(want.items()):
         row = expect_tuple(regions[name], 3, _FORM, where=f"in {name}", why=NO_ROW)
@@ -116,8 +121,14 @@ def _expect(got: Any, want: Regions, events: Sequence[Event]) -> None:
             expect_us(row[2], took, f"the device's time, in {name}")
 
 
-def _of_names(got: set[str], want: Regions, events: Sequence[Event]) -> str:
-    """What is wrong with the regions: those that are too many go first."""
+def _has_a_number(row: Any) -> bool:
+    """Whether a row has anything but zeros in it."""
+    return isinstance(row, (list, tuple)) and any(type(one) in (int, float) and one for one in row)
+
+
+def _of_names(got: set[str], want: Regions, events: Sequence[Event], counted: set[str]) -> str:
+    """What is wrong with the regions: those that are too many go first. counted: those that were
+    given a launch."""
     notes = [e for e in events if e["cat"] == "user_annotation"]
     steps = [e for e in notes if STEP in e["name"]]
     here = {e["name"]: any(_around(s, e) for s in steps) for e in notes}
@@ -130,7 +141,9 @@ def _of_names(got: set[str], want: Regions, events: Sequence[Event]) -> str:
             return STEPS_NAMED
         if name in around:
             return AROUND
-        return INNER if name in inner else EMPTY if here[name] else OUTSIDE
+        if name in inner or not here[name]:
+            return INNER if name in inner else OUTSIDE
+        return LATE if name in counted else EMPTY
     return NO_SUCH
 
 
@@ -176,7 +189,25 @@ def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
     behind = region(draw, "evaluate", [*operators(draw, 2, (9, 20)), batch])
     events, machine = traced(draw, steps, behind=[behind])
     truth = {k: (int(c), int(n), took) for k, (c, n, took) in machine.seen.regions.items() if k}
-    return draw.shuffled([*events, _epoch(events)]), truth
+    return draw.shuffled([*events, _epoch(events), *_fills_of_graphs(draw, events)]), truth
+
+
+def _fills_of_graphs(draw: Draw, events: Sequence[Event]) -> list[Event]:
+    """Each graph also fills some memory, beside its kernels, on another stream."""
+    calls = [e for e in events if e["cat"] == "cuda_runtime" and e["name"] == "cudaGraphLaunch"]
+    graphs = {e["args"]["correlation"] for e in calls}
+    first = {e["args"]["correlation"]: e for e in reversed(events) if e["cat"] == "kernel"}
+    return [
+        {
+            **first[graph],
+            "cat": "gpu_memset",
+            "name": "Memset (Device)",
+            "tid": 20,
+            "dur": us(draw, 1, 2),
+            "args": {**first[graph]["args"], "stream": 20},
+        }
+        for graph in sorted(graphs)
+    ]
 
 
 def _epoch(events: Sequence[Event]) -> Event:
@@ -280,6 +311,15 @@ _wrong(
     "copies_too",
     "A copy was counted as a launch, or its time as a kernel's. Asked for are kernels.",
     cats=("kernel", "gpu_memcpy"),
+)
+
+
+_wrong(
+    "fills_of_graphs_too",
+    "What a graph fills or copies was counted as a kernel. It comes of the same call, and has a "
+    "`cat` of its own. Asked for are kernels.",
+    cats=("kernel", "gpu_memcpy", "gpu_memset"),
+    launch=lambda call, work: any(one["cat"] == "kernel" for one in work),
 )
 
 
