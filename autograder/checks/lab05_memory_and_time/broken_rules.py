@@ -66,7 +66,8 @@ def _broken(held: Plain, want: Plain, alive: dict[str, tuple[int, int]]) -> Iter
         if made != got:
             yield (
                 f"The blocks of segment {number} add up to {got} bytes. The allocator asks "
-                f"cudaMalloc for {made} there, and a segment keeps its size."
+                f"cudaMalloc for {made} there. A segment keeps its size: either one has not, or a "
+                "request went to another segment than the allocator's."
             )
 
 

@@ -24,6 +24,10 @@ SETS = (
     "Each of the three tags may be a set, with dots between. The wheel fits if one of each set "
     "fits, all three together, whatever the others of the set are."
 )
+ANY_NEEDS_NONE = (
+    "`any` fits with the ABI `none` alone. Of this set `none` fits another Python than this one, "
+    "and the other ABI does not go with `any`."
+)
 ABI3 = "An `abi3` wheel fits the Python in its tag and all later ones with the GIL."
 OWN = (
     "`cp312-cp312` fits Python 3.12, and this wheel names this very Python. The first digit is "
@@ -212,6 +216,8 @@ def why_it_fits(name: str, machine: Machine) -> str:
 def why_it_does_not(name: str, machine: Machine) -> str:
     """The rule by which a wheel does not fit that was taken; of two, the one about its Python."""
     python, abi, platform = _tags(name)
+    if platform == "any" and "none" in abi.split(".") != ["none"] and "." not in python:
+        return ANY_NEEDS_NONE
     if "." in python + abi + platform:
         return SETS
     if not _python_fits(python, abi, machine):
