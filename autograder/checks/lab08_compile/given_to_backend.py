@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from torch.fx import Node
+
 from autograder.checks.explaining import explaining, saying
 from autograder.judge import Draw, Student, expect_equal, expect_tuple, within
 
@@ -167,63 +169,46 @@ def _operations(given: Given) -> list[int]:
     return list(map(operations, given.graphs))
 
 
-@given_to_backend.wrong(
+def _by_node(counts: Callable[[Node], bool]) -> Callable[[str, Sequence[Arguments]], Counted]:
+    """An answer that counts these nodes of each graph."""
+
+    def answer(source: str, calls: Sequence[Arguments]) -> Counted:
+        given = _given(source, calls)
+        return [sum(map(counts, graph.graph.nodes)) for graph in given.graphs], sum(given.runs)
+
+    return answer
+
+
+given_to_backend.wrong(
     "every_node",
     "Inputs and the output were counted too. They are nodes of the graph; operations are those "
     'whose `op` begins with "call_".',
+    given_to_backend=_by_node(lambda node: True),
 )
-def _(source: str, calls: Sequence[Arguments]) -> Counted:
-    given = _given(source, calls)
-    return [len(graph.graph.nodes) for graph in given.graphs], sum(given.runs)
-
-
-@given_to_backend.wrong(
+given_to_backend.wrong(
     "inputs_counted",
     "The output was left out, and the inputs were counted: a placeholder is a node, and no "
     "operation.",
+    given_to_backend=_by_node(lambda node: node.op != "output"),
 )
-def _(source: str, calls: Sequence[Arguments]) -> Counted:
-    given = _given(source, calls)
-    return [len(graph.graph.nodes) - 1 for graph in given.graphs], sum(given.runs)
-
-
-@given_to_backend.wrong(
+given_to_backend.wrong(
     "attributes_counted",
     'More than the operations of this graph were counted. A node whose `op` is "get_attr" is '
     "none, and what stands in a graph that it fetches is not in this one.",
+    given_to_backend=_by_node(lambda node: node.op not in ("placeholder", "output")),
 )
-def _(source: str, calls: Sequence[Arguments]) -> Counted:
-    given = _given(source, calls)
-    others = ("placeholder", "output")
-    counted = [sum(node.op not in others for node in graph.graph.nodes) for graph in given.graphs]
-    return counted, sum(given.runs)
-
-
-@given_to_backend.wrong(
+given_to_backend.wrong(
     "unread_left_out",
     "Operations whose result nobody reads were left out. The graph that came has them too, and one "
     "that writes into a tensor does so unread.",
+    given_to_backend=_by_node(lambda node: node.op.startswith("call_") and bool(node.users)),
 )
-def _(source: str, calls: Sequence[Arguments]) -> Counted:
-    given = _given(source, calls)
-    read = [
-        sum(node.op.startswith("call_") and len(node.users) > 0 for node in graph.graph.nodes)
-        for graph in given.graphs
-    ]
-    return read, sum(given.runs)
-
-
-@given_to_backend.wrong(
+given_to_backend.wrong(
     "functions_only",
     'Calls of methods are missing: `y.sum()` is a node whose `op` is "call_method". Count all that '
     'begin with "call_".',
+    given_to_backend=_by_node(lambda node: node.op == "call_function"),
 )
-def _(source: str, calls: Sequence[Arguments]) -> Counted:
-    given = _given(source, calls)
-    functions = [
-        sum(node.op == "call_function" for node in graph.graph.nodes) for graph in given.graphs
-    ]
-    return functions, sum(given.runs)
 
 
 @given_to_backend.wrong(
