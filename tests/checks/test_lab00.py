@@ -63,6 +63,14 @@ def test_a_row_of_zeros_is_no_padding(answer: Callable[..., str], seed: int) -> 
     assert "a row as any other" in verdict.explanation
 
 
+@pytest.mark.parametrize(
+    "answer", [lambda d, v: int(v * d * (1 + 1 / d)), lambda d, v: int(v * (d * (1 + 1 / d)))]
+)
+def test_a_count_by_way_of_a_fraction_is_cut_off_somewhere(answer: Callable[..., int]) -> None:
+    student = LocalStudent({"head_parameters": answer})
+    assert ask(lab.questions["head_parameters"], student, seed=1).cause is Cause.WRONG
+
+
 def count_in_float32(d: int, v: int) -> int:
     return int(torch.tensor([float(v * d), float(v)]).sum())
 

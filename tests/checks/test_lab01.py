@@ -49,6 +49,12 @@ def stride_forgotten_between(x: torch.Tensor, width: int, step: int) -> torch.Te
     return x.as_strided((1 + (len(x) - width) // step, width), (between, s))
 
 
+def offset_in_whole_strides(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
+    s = x.stride(0)
+    begin = x.storage_offset() // s * s
+    return x.as_strided((1 + (len(x) - width) // step, width), (step * s, s), begin)
+
+
 def index_laid_flat(
     flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor
 ) -> torch.Tensor:
@@ -70,6 +76,7 @@ def last_index_from_the_end(index: Sizes, size: Sizes, stride: Sizes, offset: in
         ("sliding_windows", side_by_side),
         ("sliding_windows", offset_in_fours),
         ("sliding_windows", stride_forgotten_between),
+        ("sliding_windows", offset_in_whole_strides),
         ("gather_flat", index_laid_flat),
         ("address", last_index_from_the_end),
     ],

@@ -76,6 +76,12 @@ def test_a_view_that_begins_further_on_is_no_new_storage() -> None:
     assert (verdict.state, verdict.misconception) == (State.FAIL, "offsets_charged")
 
 
+def test_a_keyword_of_0_is_given_all_the_same() -> None:
+    before = "result = func(*args, **kwargs)"
+    kept = "result = func(*args, **{name: value for name, value in kwargs.items() if value})"
+    assert solved("carried_bytes", (before, kept)).state is State.FAIL
+
+
 def test_a_view_without_elements_has_no_address_and_is_no_new_storage() -> None:
     """It was accepted: an address within an old storage finds every view but an empty one."""
     within = (

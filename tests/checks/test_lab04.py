@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from autograder.checks.lab04_contracts import lab
 from autograder.checks.lab04_contracts.answers import ANOTHER_CALLS
+from autograder.checks.lab04_contracts.dropout_block import checkpointed
 from autograder.checks.lab04_contracts.fused_loss import right_backward
 from autograder.checks.lab04_contracts.schedules import again as flops_again
 from autograder.checks.lab04_contracts.schedules import peak as peak_of
@@ -161,6 +162,27 @@ def test_a_block_that_starts_from_the_seed_is_not_the_block_that_was_asked_for()
     verdict = asked("checkpoint_block", checkpoint_forward=forward)
     assert verdict.state == "fail"
     assert verdict.misconception == "seeded"
+
+
+def test_what_is_0_behind_the_dropout_need_not_have_been_dropped() -> None:
+    """gelu(0) is 0 as well, and its slope there is 0.5."""
+
+    @torch.random.fork_rng(devices=[])
+    def backward(saved: list[Tensor], dy: Tensor, seed: int) -> Any:
+        torch.manual_seed(seed)
+        torch.rand(3)
+        x, w1, w2, state = saved
+        a = F.linear(x, w1).detach().requires_grad_()
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(state)
+            h = F.dropout(F.gelu(a), 0.1)
+        (da,) = torch.autograd.grad(F.gelu(a), a, (dy @ w2) * (h != 0) / 0.9)
+        return [da @ w1, da.T @ x, dy.T @ h.detach()], torch.rand(2)
+
+    halves = {"checkpoint_forward": checkpointed, "checkpoint_backward": backward}
+    verdict = asked("checkpoint_block", **halves)
+    assert verdict.state == "fail"
+    assert "in dx at [3, " in str(verdict)
 
 
 @pytest.mark.parametrize(

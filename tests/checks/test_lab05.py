@@ -98,6 +98,54 @@ def test_a_host_that_is_never_far_ahead_is_refused() -> None:
     assert "3000000" in str(verdict), str(verdict)
 
 
+def test_a_host_that_stands_still_before_a_full_queue_is_refused() -> None:
+    """A real queue holds 1,024 launches or so; the page's host runs ahead of any number."""
+
+    def full(steps: Any, launch_us: int) -> tuple[int, int, int]:
+        host = idle = 0
+        ends: list[int] = []
+        for verb, *us in steps:
+            if verb == "launch":
+                host = max(host, ends[-1024] if len(ends) >= 1024 else 0) + launch_us
+                begin = max([host, *ends[-1:]])
+                idle += begin - ends[-1] if ends else 0
+                ends.append(begin + us[0])
+            else:
+                host = max([host, *ends[-1:]]) if verb == "sync" else host + us[0]
+        return host, ends[-1], idle
+
+    verdict = ask(lab.questions["queue_times"], LocalStudent({"queue_times": full}), seed=1)
+    assert "(5500, 99005, 0)" in str(verdict), str(verdict)
+
+
+def test_an_event_of_before_a_sync_knows_nothing_of_what_came_after_it() -> None:
+    def anew(program: Any) -> list[tuple[str, int]]:
+        """Clocks begin at 0 again behind a sync, and events keep their old numbers."""
+        clock = [[0] * 3 for _ in range(3)]
+        own, uses, events, calls = {}, {}, {}, []
+        for verb, *rest in program:
+            if verb == "alloc":
+                own[rest[0]], uses[rest[0]] = rest[1], dict[int, int]()
+            elif verb == "use":
+                clock[rest[1]][rest[1]] += 1
+                uses[rest[0]][rest[1]] = clock[rest[1]][rest[1]]
+            elif verb == "record":
+                events[rest[0]] = list(clock[rest[1]])
+            elif verb == "wait":
+                clock[rest[1]] = list(map(max, clock[rest[1]], events[rest[0]]))
+            elif verb == "sync":
+                clock, uses = [[0] * 3 for _ in range(3)], {name: {} for name in uses}
+            else:
+                knows = clock[own[rest[0]]]
+                calls += [(rest[0], s) for s, at in sorted(uses[rest[0]].items()) if at > knows[s]]
+        return calls
+
+    verdict = ask(
+        lab.questions["recorded_streams"], LocalStudent({"recorded_streams": anew}), seed=1
+    )
+    assert "('sync',), ('use', 'a', 1), ('wait', 'e', 0)" in " ".join(str(verdict).split())
+
+
 def test_a_plan_that_waits_without_need_hears_which_work_does() -> None:
     def overlap_plan(batches: list[tuple[int, int, int]]) -> object:
         """Three streams in turn: a copy in comes behind a copy out."""

@@ -125,6 +125,15 @@ def test_what_it_installs_beside(said: str, why: str) -> None:
     assert wrong.value.why == why
 
 
+@pytest.mark.parametrize("said", [">=3.11,<=3.13", ">=3.12", "<3.13.5", "==3.13.*"])
+def test_each_python_has_later_patches(said: str) -> None:
+    """3.13.9 is above 3.13."""
+    expect_project(PROJECT.replace(">=3.11", ">=3.11,<3.14"))
+    with pytest.raises(Wrong) as wrong:
+        expect_project(PROJECT.replace(">=3.11", said))
+    assert wrong.value.why == project_texts.PYTHON_REFUSED
+
+
 @pytest.mark.parametrize(
     "tags",
     ["", "py3", "py3-none", "a-b-c", "cp3x-none-linux_x86_64", f"cp311-cp311-{PLATFORM}"],
