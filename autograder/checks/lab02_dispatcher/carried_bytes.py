@@ -9,13 +9,17 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import onelayer
-from autograder.checks.explaining import explaining
+from autograder.checks.explaining import explaining, saying
 from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple
 
 from . import lab
 
 Step = tuple[str, tuple[Any, ...], dict[str, Any]]
 Carried = tuple[torch.Tensor, int]
+OTHER_VALUE = (
+    "The steps on a plain x give another tensor. func gets each argument and each keyword that "
+    "came, 0 and False too."
+)
 
 
 @lab.question(
@@ -45,7 +49,8 @@ def carried_bytes(student: Student, draw: Draw) -> None:
             with explaining(_RAISED):
                 got = student.call("carried_bytes", x, steps)
             mine, counted = expect_tuple(got, 2, "a tensor and its bytes")
-            expect_close(mine, value)
+            with saying(OTHER_VALUE):
+                expect_close(mine, value)
             expect_equal(counted, nbytes, why=_off_by(counted, nbytes))
 
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.explaining import explaining
+from autograder.checks.explaining import explaining, saying
 from autograder.checks.same_call import known_by_this_call
 from autograder.judge import Draw, Student, expect_close, expect_kind, expect_tuple, within
 
@@ -30,6 +30,11 @@ OVERFLOW = (
     "differences may go through exp: exp(top_r - top) is at most 1."
 )
 
+OF_THE_LOSS = (
+    "The loss is the mean of lse - z[target] over the rows that count. lse is made of all shards' "
+    "maxima and sums; z[target] is the sum of what the shards sent for it, for who does not have "
+    "the word sent 0."
+)
 NOT_FINITE = (
     "In truth all of these numbers are finite. A rank without a column sends -inf, and exp is "
     "inf from 89 on in float32: with each row's largest maximum, exp(top_r - top) is at "
@@ -79,7 +84,9 @@ def _expect(
 ) -> None:
     mine, columns = expect_tuple(got, 2, "(the loss, dz)")
     with within("in the loss", why=_not_finite(mine)):
-        expect_close(expect_kind(mine, Tensor, "a tensor"), loss, tolerance=tolerance)
+        value = expect_kind(mine, Tensor, "a tensor")
+        with saying(OF_THE_LOSS):
+            expect_close(value, loss, tolerance=tolerance)
     why = _not_finite(columns) or _at_targets(columns, dz, target - first, tolerance)
     with within(f"in dz from column {first} on", why=why):
         expect_close(columns, dz, tolerance=tolerance)
