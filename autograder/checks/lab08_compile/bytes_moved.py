@@ -58,7 +58,7 @@ def bytes_moved(student: Student, draw: Draw) -> None:
 
 def _read_and_written(got: Any, want: Moved, rows: Rows, shapes: Shapes) -> str:
     """What the first wrong number of the two is made of."""
-    if not isinstance(got, (list, tuple)) or len(got) != 2:
+    if not isinstance(got, (list, tuple)) or [type(n) for n in got] != [int, int]:
         return ""
     reads, writes = (Rules(**{k: False}).predict(rows, shapes) for k in ("writes", "reads"))
     if got[0] != want[0]:
