@@ -111,12 +111,16 @@ def _because(
     n, k = (got != want).nonzero()[0].tolist()
     at = offset + n * stride[0] + int(index[n, k]) * stride[1]
     c = int(index[n, k])
-    told = (
+    read = (flat == got[n, k]).nonzero().flatten().tolist()
+    if len(read) == 1:
+        return (
+            f"index[{n}, {k}] is {c}. Row {n}, column {c} lies at {at}: {offset} + {n} * "
+            f"{stride[0]} + {c} * {stride[1]}. What came lies at {read[0]}."
+        )
+    return (
         f"index[{n}, {k}] is {c}. Row {n}, column {c} lies at {at}: {offset} + {n} * {stride[0]} + "
         f"{c} * {stride[1]}."
     )
-    read = (flat == got[n, k]).nonzero().flatten().tolist()
-    return f"{told} What came lies at {read[0]}." if len(read) == 1 else told
 
 
 def _flat(x: torch.Tensor) -> torch.Tensor:

@@ -84,19 +84,25 @@ def view_strides(student: Student, draw: Draw) -> None:
             got,
             want,
             new_size,
-            exists=f"A view exists here: the runs have {runs} elements, and each new size can be "
-            f"cut from one of them.{_of_ones(size, stride, new_size)}",
+            exists=_exists(runs, size, stride, new_size),
             none=f"No strides lead to the floats in this order: the runs have {runs} elements, and "
             "a new size crosses from one into the next. Then the answer is None.",
         )
 
 
-def _of_ones(size: Sizes, stride: Sizes, new_size: Sizes) -> str:
-    """What to say of old sizes of 1 where the view is none for whoever lets them end a run."""
+def _exists(runs: str, size: Sizes, stride: Sizes, new_size: Sizes) -> str:
+    """Why there is a view, with a word on old sizes of 1 where whoever lets them end a run finds
+    none."""
     ending = _joined(zip(size, stride, strict=True))
     if _cut([run for run in ending if run[0] != 1], new_size) is not None:
-        return ""
-    return " An old size of 1 ends no run, whatever its stride is."
+        return (
+            f"A view exists here: the runs have {runs} elements, and each new size can be cut from "
+            "one of them."
+        )
+    return (
+        f"A view exists here: the runs have {runs} elements, and each new size can be cut from one "
+        "of them. An old size of 1 ends no run, whatever its stride is."
+    )
 
 
 def _reshaping(draw: Draw) -> tuple[Sizes, Sizes, Sizes]:

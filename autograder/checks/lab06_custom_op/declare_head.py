@@ -124,13 +124,12 @@ def _expect_schema(op: str, declared: Any, want: str) -> None:
 
 def _about(place: str, wanted: str, mine: str, text: str) -> str:
     """Why these two facts differ, where it is known: two returned tensors do in the mark alone."""
-    schema = f"Your schema: {text}"
     kinds = {fact.partition(" in set")[0] for fact in (wanted, mine)}
     if not place.startswith("return") or kinds != {"Tensor"}:
-        return schema
+        return f"Your schema: {text}"
     return (
         "A return that is an argument itself carries the mark of that argument; one without a "
-        f"mark is new memory. {schema}"
+        f"mark is new memory. Your schema: {text}"
     )
 
 

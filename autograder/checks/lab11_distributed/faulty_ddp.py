@@ -223,7 +223,12 @@ FAULTS = (
         mean_start,
     ),
     Fault("missing_all_reduce", MISSING, alone),
-    Fault("missing_all_reduce_divided", f"{MISSING} (And these are divided by W.)", alone_divided),
+    Fault(
+        "missing_all_reduce_divided",
+        "Each rank took a step with its own gradients, and the models part at the first step. "
+        "All-reduce each bucket, and step with what comes back. (And these are divided by W.)",
+        alone_divided,
+    ),
     Fault(
         "not_averaged",
         "The step is W times too long, as where nobody divides by the number of ranks: the "

@@ -40,7 +40,6 @@ VALUES_ALONE = (
     "These two meet in no run, though the same values do on other axes. A pair is counted with its "
     "axes, not by its values alone."
 )
-MISSING = "Two values that can meet do so in no run: what fails with both of them is not seen."
 
 
 @lab.question(
@@ -95,7 +94,10 @@ def _missing(pair: Pair, allowed: Sequence[Run]) -> str:
     """With a run that has both: whoever found none learns that there is one."""
     run = next(run for run in allowed if pair <= _places(run))
     both = ", ".join(f"{axis} {value}" for axis, value in run.items())
-    return f"{MISSING} This allowed run has both: {both}."
+    return (
+        "Two values that can meet do so in no run: what fails with both of them is not seen. This "
+        f"allowed run has both: {both}."
+    )
 
 
 def _met_elsewhere(left: Iterable[Pair], runs: Iterable[Run]) -> bool:
