@@ -147,7 +147,6 @@ NOT_SHOWN = {
     "{}: still there": "raised by a known answer",
     "{}: RuntimeError: as an example": "raised by a known answer",
     "{} {} ({} of it)": "one of a list, which has an entry",
-    "{} (And divided it by W.)": "a known answer's sentence, which has an entry",
     "<built-in method item of Tensor object at 0x7f{}>": "a trace",
     '"""{}: operators for a wide head."""': "a file",
 }
