@@ -71,8 +71,9 @@ reveal("extra_keys_of_a_parameter", " and ".join(extra) or "nothing")
 # The two sets are equal. Autograd's kernel runs for `x` too, looks, finds that no gradient is
 # needed and calls on (these kernels are [written by a
 # script](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/gen_variable_type.py)). A
-# tensor that is *made* in inference mode goes without version counter and without autograd's
-# bookkeeping, and lacks both keys:
+# tensor that is *made* in [inference
+# mode](https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html)
+# has no version counter, no node may save it, and it lacks both keys:
 
 # %% id="requires-grad-inference"
 with torch.inference_mode():

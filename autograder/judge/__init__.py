@@ -7,7 +7,7 @@ lab.
 
 from .admission import Rules
 from .answer import Raised, Reply, answer, raised_by
-from .ask import PUBLIC, Doubles, ask, diagnose, unasked
+from .ask import PUBLIC, Doubles, ask, unasked
 from .clean_room import answer_room, clean_room, floor, text_of
 from .compare import Wrong, expect_close, expect_equal, expect_view, is_close, same_memory
 from .device import DEVICES, Device
@@ -76,7 +76,6 @@ __all__ = [
     "content",
     "content_room",
     "describe",
-    "diagnose",
     "expect_close",
     "expect_equal",
     "expect_kind",

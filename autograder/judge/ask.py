@@ -169,7 +169,7 @@ def _lesson(
         if theirs is not None:
             said = text("other_numbers", theirs=_written(theirs), own=_written(question.said))
             return lesson | {"sentence": said}
-    known = diagnose(question, student, doubles)
+    known = diagnose(question, student, found, doubles)
     if known is None and question.by_effect and found["cause"] is Cause.WRONG:
         known = _of_the_same_effect(found, doubles)
     if known:
@@ -236,7 +236,9 @@ def _cost(question: Question, student: Student, seed: int) -> str:
         return ""
 
 
-def diagnose(question: Question, student: Student, doubles: Doubles) -> WrongAnswer | None:
+def diagnose(
+    question: Question, student: Student, found: dict[str, Any], doubles: Doubles
+) -> WrongAnswer | None:
     """The known wrong answer that behaves exactly as the student's, up to and including the call
     that failed, and beyond.
 
@@ -244,17 +246,26 @@ def diagnose(question: Question, student: Student, doubles: Doubles) -> WrongAns
     is the same, call by call, is the student's misconception; if both also answer alike what the
     check asks of those that come further, because one call often cannot tell two mistakes apart.
     Where several are the same so far, the first that goes on alike is.
+
+    Tensors that lie otherwise in memory are the same only where the check, of which `found` is what
+    it found, finds the very same of both: had it looked at the layout, it would have told them
+    apart.
     """
     seen, longest = list(student.calls), list(student.calls)
-    same: list[WrongAnswer] = []
-    for known, found, calls in doubles.each():
-        if found["cause"] is not Cause.PASSED and same_transcript(calls, seen):
-            if student.used_a_room or not _is_cheap(question) or is_device_assert(seen[-1].outcome):
-                return known
-            same.append(known)
+    is_lost = any(is_device_assert(call.outcome) for call in seen[-1:])
+    asks_on = not (student.used_a_room or is_lost) and _is_cheap(question)
+    same: list[tuple[WrongAnswer, bool]] = []
+    for known, theirs, calls in doubles.each():
         longest = max(longest, calls, key=len)
-    beyond = longest[len(seen) :]
-    return next((known for known in same if _agree_beyond(student, known, beyond)), None)
+        layout = same_transcript(calls, seen)
+        if layout and not asks_on:
+            return known
+        if layout or (theirs == found and same_transcript(calls, seen, layout=False)):
+            same.append((known, layout))
+    beyond = longest[len(seen) :] if asks_on else []
+    same.sort(key=lambda one: not one[1])  # those of the very layout first
+    alike = (known for known, layout in same if _agree_beyond(student, known, beyond, layout))
+    return next(alike, None)
 
 
 def _of_the_same_effect(found: dict[str, Any], doubles: Doubles) -> WrongAnswer | None:
@@ -276,9 +287,10 @@ def _is_cheap(question: Question) -> bool:
     return not (question.may_write or question.budget_s or question.alone)
 
 
-def _agree_beyond(student: Student, known: WrongAnswer, calls: list[Call]) -> bool:
-    """Whether the student's answer and `known` do the same with the arguments of these `calls`. Not
-    asked where a call may take what an earlier one gave."""
+def _agree_beyond(student: Student, known: WrongAnswer, calls: list[Call], layout: bool) -> bool:
+    """Whether the student's answer and `known` do the same with the arguments of these `calls`,
+    with tensors of the same layout too where `layout`. Not asked where a call may take what an
+    earlier one gave."""
     if len({call.function for call in calls}) > 1 or len(known.functions) > 1:
         return True
     double = LocalStudent(known.functions)
@@ -286,7 +298,7 @@ def _agree_beyond(student: Student, known: WrongAnswer, calls: list[Call]) -> bo
     for call in calls[:MAX_BEYOND]:
         if time.monotonic() > until:
             break
-        if not same_outcome(_again(double, call), _again(student, call)):
+        if not same_outcome(_again(double, call), _again(student, call), layout=layout):
             return False
     return True
 

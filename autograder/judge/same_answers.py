@@ -13,33 +13,36 @@ from .compare import is_close
 from .student import Call, WroteInput
 
 
-def same_transcript(a: list[Call], b: list[Call]) -> bool:
-    """Call by call. In which order a half keeps its tensors for the next one is its own affair:
-    only the last call, which was judged wrong, has to have them in the same."""
+def same_transcript(a: list[Call], b: list[Call], *, layout: bool = True) -> bool:
+    """Call by call; layout: as in `same_outcome`. In which order a half keeps its tensors for the
+    next one is its own affair: only the last call, which was judged wrong, has to have them in the
+    same."""
     if [x.function for x in a] != [y.function for y in b]:
         return False
     pairs = [(x.outcome, y.outcome) for x, y in zip(a, b, strict=True)]
-    before = all(_same_but_for_order(x, y) for x, y in pairs[:-1])
-    return before and all(same_outcome(x, y) for x, y in pairs[-1:])
+    before = all(_same_but_for_order(x, y, layout) for x, y in pairs[:-1])
+    return before and all(same_outcome(x, y, layout=layout) for x, y in pairs[-1:])
 
 
-def _same_but_for_order(a: Any, b: Any) -> bool:
+def _same_but_for_order(a: Any, b: Any, layout: bool) -> bool:
     """As same_outcome, where lists of nothing but tensors hold the same ones in any order."""
     both = isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)) and len(a) == len(b)
     if not both:
-        return same_outcome(a, b)
+        return same_outcome(a, b, layout=layout)
     if not all(isinstance(t, torch.Tensor) for t in (*a, *b)):
-        return all(map(_same_but_for_order, a, b))
+        return all(_same_but_for_order(x, y, layout) for x, y in zip(a, b, strict=True))
     left = list(b)
     for t in a:
-        found = next((k for k, other in enumerate(left) if same_outcome(t, other)), None)
+        alike = (k for k, other in enumerate(left) if same_outcome(t, other, layout=layout))
+        found = next(alike, None)
         if found is None:
             return False
         del left[found]
     return True
 
 
-def same_outcome(a: Any, b: Any) -> bool:
+def same_outcome(a: Any, b: Any, *, layout: bool = True) -> bool:
+    """layout: whether tensors have to lie in memory in the same way."""
     if isinstance(a, Raised) and isinstance(b, Raised):
         return (a.error, a.message, a.why) == (b.error, b.message, b.why) or (
             _is_out_of_range(a) and is_device_assert(b)
@@ -47,11 +50,13 @@ def same_outcome(a: Any, b: Any) -> bool:
     if isinstance(a, WroteInput) and isinstance(b, WroteInput):
         return a.argument == b.argument
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        return _same_tensor(a, b)
+        return (not layout or _same_layout(a, b)) and _same_elements(a, b)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(map(same_outcome, a, b))
+        pairs = zip(a, b, strict=False)
+        return len(a) == len(b) and all(same_outcome(x, y, layout=layout) for x, y in pairs)
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same_outcome(a[key], b[key]) for key in a)
+        keys = a.keys() == b.keys()
+        return keys and all(same_outcome(a[key], b[key], layout=layout) for key in a)
     if isinstance(a, float) or isinstance(b, float):
         return _same_number(a, b)
     return type(a) is type(b) and bool(a == b)
@@ -82,12 +87,14 @@ def _same_number(a: Any, b: Any) -> bool:
         return False
 
 
-def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Same values within rounding, NaN and infinity in the same places, and the same layout: a copy
-    is not the view it was made from."""
-    if (a.shape, a.dtype, a.stride()) != (b.shape, b.dtype, b.stride()):
-        return False
-    if a.storage_offset() != b.storage_offset():
+def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """A copy is not the view it was made from."""
+    return (a.stride(), a.storage_offset()) == (b.stride(), b.storage_offset())
+
+
+def _same_elements(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Same values within rounding, NaN and infinity in the same places."""
+    if (a.shape, a.dtype) != (b.shape, b.dtype):
         return False
     if a.equal(b):  # mostly, and soonest told
         return True

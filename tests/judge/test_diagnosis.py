@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,7 @@ from autograder.judge import (
     ask,
     expect_close,
     expect_equal,
+    expect_view,
     text,
 )
 from autograder.judge.ask import Doubles
@@ -205,31 +207,35 @@ def test_an_index_that_ends_the_gpu_is_the_one_that_the_cpu_would_name(
     assert (verdict.state, verdict.misconception) == (State.FAIL, name)
 
 
-def views_question() -> Question:
+def turned_question(expect: Callable[[Any, torch.Tensor], None]) -> Question:
     lab = Lab("07_test", "A lab for tests")
 
     @lab.question("turned", points=1, minutes=1, difficulty=1, hints=HINTS)
     def turned(student: Student, draw: Draw) -> None:
-        """x (N, D) -> what nobody says."""
-        student.call("turned", draw.tensor(3, 4))
-        raise Wrong(expected="something", got="else")
+        """x (N, D) -> its numbers in the same order as (D, N)."""
+        x = draw.tensor(3, 4)
+        expect(student.call("turned", x), x.view(4, 3))
 
     turned.wrong("view", "This is a view.")(lambda x: x.mT)
     return turned
 
 
 @pytest.mark.parametrize(
-    ("answer", "name"),
+    ("expect", "answer", "name"),
     [
-        (lambda x: x.mT, "view"),
-        (lambda x: x.mT.contiguous(), ""),
-        (lambda x: torch.cat([x.flatten(), x.flatten()])[12:].view(3, 4).mT, ""),
+        (expect_view, lambda x: x.mT, "view"),
+        (expect_view, lambda x: x.mT.contiguous(), ""),
+        (expect_view, lambda x: torch.cat([x.flatten()] * 2)[12:].view(3, 4).mT, ""),
+        (expect_close, lambda x: x.mT, "view"),
+        (expect_close, lambda x: x.mT.contiguous(), "view"),
+        (expect_close, lambda x: x.mT.contiguous() + 1, ""),
     ],
-    ids=["the view", "a copy", "at another offset"],
+    ids=["the view", "a copy", "at another offset", "by value", "a copy by value", "other values"],
 )
-def test_a_copy_is_not_taken_for_the_view_it_was_made_from(answer: Any, name: str) -> None:
-    """The values are the same: only how they lie in memory tells the two answers apart."""
-    verdict = ask(views_question(), LocalStudent({"turned": answer}), seed=1)
+def test_a_copy_is_taken_for_the_view_it_was_made_from_where_the_check_sees_no_layout(
+    expect: Any, answer: Any, name: str
+) -> None:
+    verdict = ask(turned_question(expect), LocalStudent({"turned": answer}), seed=1)
     assert (verdict.cause, verdict.misconception) == (Cause.WRONG, name)
 
 

@@ -126,6 +126,19 @@ def test_of_one_storage_two_views_are_the_same_as_their_copies_in_no_case() -> N
     assert same_outcome(wide[:, ::2], torch.ones(2, 6)[:, ::2])
 
 
+def test_where_the_layout_is_left_out_a_view_is_the_same_as_its_copy() -> None:
+    view, copy = torch.ones(2, 6)[:, ::2], torch.ones(2, 3)
+    for a, b in (view, copy), ([view, 1], [copy, 1]), ({"w": view}, {"w": copy}):
+        assert not same_outcome(a, b)
+        assert same_outcome(a, b, layout=False)
+        assert same_transcript(calls(a, 1), calls(b, 1), layout=False)
+        assert same_transcript(calls(a), calls(b), layout=False)
+        assert not same_transcript(calls(a), calls(b))
+    assert not same_outcome(view, 2 * copy, layout=False)
+    assert not same_outcome(view, copy.double(), layout=False)
+    assert not same_outcome(view, copy.T, layout=False)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "same"),
     [
@@ -145,7 +158,7 @@ def test_of_one_storage_two_views_are_the_same_as_their_copies_in_no_case() -> N
     ],
 )
 def test_lists_of_tensors_are_the_same_in_any_order(a: Any, b: Any, same: bool) -> None:
-    assert _same_but_for_order(a, b) is same
+    assert _same_but_for_order(a, b, True) is same
 
 
 def calls(*outcomes: Any, function: str = "f") -> list[Call]:
