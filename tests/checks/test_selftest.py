@@ -19,8 +19,8 @@ from tests import samples
 ROOT = Path(__file__).parents[2]
 
 
-def faults(lab: Lab) -> list[str]:
-    return list(selftest.count(lab, ROOT).faults)
+def faults(lab: Lab, question: str) -> list[str]:
+    return list(selftest.count(lab, ROOT, question).faults)
 
 
 def run(labs: list[Lab]) -> tuple[int, str]:
@@ -61,11 +61,10 @@ def change(lab: Lab, name: str, **fields: Any) -> None:
     lab.questions[name] = replace(lab.questions[name], **fields)
 
 
-@pytest.mark.slow
 def test_a_wrong_answer_that_passes_is_found(lab: Lab) -> None:
     right = WrongAnswer("right", "no", {"contiguous_strides": lambda n: torch.empty(n).stride()})
     lab.questions["contiguous_strides"].wrong_answers.append(right)
-    assert any("'right' is not rejected" in fault for fault in faults(lab))
+    assert any("'right' is not rejected" in fault for fault in faults(lab, "contiguous_strides"))
 
 
 def seeds_of(lab: Lab) -> list[str]:
@@ -98,32 +97,28 @@ def test_a_verdict_that_another_language_reads_in_english_is_found(lab: Lab) -> 
         assert list(selftest.left_in_english(replace(verdict, got=got))) == []
 
 
-@pytest.mark.slow
 def test_two_wrong_answers_that_look_alike_are_found(lab: Lab) -> None:
     known = lab.questions["overlaps"].wrong_answers
     known.append(replace(known[0], name="twin", sentence="Another sentence."))
-    assert any("'twin' is taken for" in fault for fault in faults(lab))
+    assert any("'twin' is taken for" in fault for fault in faults(lab, "overlaps"))
 
 
-@pytest.mark.slow
 def test_too_few_wrong_answers_are_found(lab: Lab) -> None:
     del lab.questions["address"].wrong_answers[2:]
-    assert any("2 wrong answer(s)" in fault for fault in faults(lab))
+    assert any("2 wrong answer(s)" in fault for fault in faults(lab, "address"))
 
 
-@pytest.mark.slow
 def test_a_check_that_rejects_the_solution_is_found(lab: Lab) -> None:
     def wants_minus_one(student: Student, draw: Draw) -> None:
         expect_equal(student.call("address", (0,), (1,), (1,), 0), -1)
 
     change(lab, "address", check=wants_minus_one)
-    assert any("the solution does not pass" in fault for fault in faults(lab))
+    assert any("the solution does not pass" in fault for fault in faults(lab, "address"))
 
 
-@pytest.mark.slow
 def test_a_question_that_the_page_does_not_ask_is_found(lab: Lab) -> None:
     lab.questions["addresses"] = replace(lab.questions["address"], name="addresses")
-    assert any("addresses: the page has no check cell" in fault for fault in faults(lab))
+    assert any("addresses: the page has no check cell" in fault for fault in faults(lab, "addresses"))
 
 
 def test_one_question_is_asked_alone(lab: Lab) -> None:
@@ -136,21 +131,18 @@ def test_one_question_is_asked_alone(lab: Lab) -> None:
     assert all("overlaps" in fault for fault in found.faults)
 
 
-@pytest.mark.slow
 def test_a_missing_cost_line_is_found(lab: Lab) -> None:
     change(lab, "overlaps", cost_of=None)
-    assert any("without a cost line" in fault for fault in faults(lab))
+    assert any("without a cost line" in fault for fault in faults(lab, "overlaps"))
 
 
-@pytest.mark.slow
 def test_an_alternative_to_nothing_is_found(lab: Lab) -> None:
     del lab.questions["overlaps"]
-    assert any("'overlaps', which is not asked" in fault for fault in faults(lab))
+    assert any("'overlaps', which is not asked" in fault for fault in faults(lab, "address"))
 
 
-@pytest.mark.slow
 def test_too_few_right_answers_are_found(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selftest, "alternatives", lambda path: {})
-    assert any("1 right answer(s)" in fault for fault in faults(lab))
+    assert any("1 right answer(s)" in fault for fault in faults(lab, "address"))
