@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from autograder import selftest
-from autograder.checks.lab06_custom_op import bench, harness, lab
+from autograder.checks.lab06_custom_op import bench, harness, heads, lab
 from autograder.checks.lab06_custom_op.faults import SENTENCES
 from autograder.checks.lab06_custom_op.repair import KINDS
 from autograder.judge import Cause, KnownAnswer, LocalStudent, State, Verdict, ask
@@ -77,6 +77,7 @@ BROKEN_NAIVE = {
     "edge_not_masked": [("if (n >= N || v >= V) return;", "")],
     "empty_grid_launched": [("if (N == 0) return;", "")],
     "grid_rounded_down": [("(V + 15) / 16, (N", "V / 16, (N")],
+    "blocks_exchanged": [("(V + 15) / 16, (N + 15) / 16", "(N + 15) / 16, (V + 15) / 16")],
     "written_by_columns": [("y[n * V + v]", "y[v * N + n]")],
     "nothing_launched": [("y[n * V + v] = sum;", "")],
     "grid_and_block_swapped": [("<<<grid, block>>>", "<<<block, grid>>>")],
@@ -124,6 +125,23 @@ BROKEN = [
 ]
 
 
+SEEN = {
+    "MOVED": [("y[n * V + v]", "y[x_n < x_d ? v * N + n : n * V + v]")],
+    "END_TO_END": [("n * x_n + d * x_d", "n * (x_d == 1 && N == 6 ? D : x_n) + d * x_d")],
+    "FIRST_ROW_ALONE": [("n < N", "n < (x_n ? N : 1)")],
+    "FIRST_ROW_RIGHT": [("b[v * b_v]", "b[(n * V + v) * b_v]")],
+    "NOT_THE_BIAS": [("b[v * b_v]", "b[v * (b_v ? b_v : 1)]")],
+}
+
+
+@pytest.mark.parametrize("key", SEEN)
+def test_what_the_values_show_is_said_of_a_misreading_that_has_no_name(
+    solved: dict[str, Any], asked: Any, key: str
+) -> None:
+    text = edited(solved["cpu_head"](), *SEEN[key])
+    assert asked("cpu_head", lambda: text).sentence == getattr(heads, key)
+
+
 @pytest.mark.parametrize(("name", "key", "edits"), BROKEN, ids=lambda part: str(part)[:40])
 def test_a_broken_source_is_told_what_its_misreading_in_python_is_told(
     solved: dict[str, Any], asked: Any, name: str, key: str, edits: list[tuple[str, str]]
@@ -146,6 +164,7 @@ def no_checks(text: str) -> str:
         (no_checks, "x and w have different numbers of features"),
         (lambda text: edited(text, ("ScalarType::Double", "ScalarType::Half")), "float64"),
         (lambda text: edited(text, ("m.def", "if (false) m.def")), "defines no operator"),
+        (lambda text: edited(text, ("    if (b) {", "    if (b && b->numel()) {")), "different numbers of words"),
         (lambda text: edited(text, ("Tensor? b=None)", "Tensor b)")), "it was not called"),
         (lambda text: edited(text, ("Tensor x, Tensor w, Tensor? b", "Tensor(a!) x, Tensor w, Tensor? b")), "writes into none"),
         (lambda text: None, "as text"),
@@ -157,7 +176,7 @@ def no_checks(text: str) -> str:
         (lambda text: "\n" * 18 + edited(text, (", x.size(1), \" features, w has \", w.size(1)", "")), "says both"),
         (lambda text: edited(text, (", x.size(1), \" features, w has \", w.size(1)", "")), "says both"),
     ],
-    ids=["no checks", "no double", "not defined", "b needed", "x written", "None", "else double", "one dtype", "w as wide", "b as wide", "for CUDA", "later lines", "says nothing"],
+    ids=["no checks", "no double", "not defined", "empty b", "b needed", "x written", "None", "else double", "one dtype", "w as wide", "b as wide", "for CUDA", "later lines", "says nothing"],
 )  # fmt: skip
 def test_a_broken_operator_is_told_why(
     solved: dict[str, Any], asked: Any, edit: Callable[[str], str], says: str

@@ -18,8 +18,8 @@ RACE = (
 )
 DIVERGENT = (
     "Some threads wait at a barrier that others never reach. A thread beyond the edge must stay "
-    "until the last __syncthreads(): mask its loads and its store, and let it neither return "
-    "nor break out of a loop."
+    "until the last __syncthreads(): mask its loads and its store, and let no return, break or "
+    "continue take it past one."
 )
 UNWRITTEN = (
     "A thread read a place of shared memory that nobody had written. What lies outside of x or w "

@@ -61,7 +61,7 @@ SENTENCES = {
     "not exist.",
     "x_of_three_dimensions": "x has three dimensions and was not refused: the loops know of two.",
     "w_of_three_dimensions": "w has three dimensions and was not refused: the loops know of two.",
-    "bias_of_two_dimensions": "b has two dimensions and was not refused.",
+    "bias_of_two_dimensions": "b has two dimensions and was not refused: the loops know of one.",
     "weight_of_another_dtype": "x and w have two dtypes and were not refused: loops of one "
     "dtype read the bytes of the other as their own, and what comes out of that means nothing.",
     "bias_of_another_dtype": "b has another dtype than w and was not refused: loops of the "
@@ -98,7 +98,7 @@ def head_operator(student: Student, draw: Draw) -> None:
     needs_compiler()
     with room_for(student, "head_operator", own=False) as room:
         for x, w, b in _welcome(draw):
-            _expect_taken(_asked(room, x, w, b), F.linear(x, w, b))
+            _expect_taken(_asked(room, x, w, b), x, w, b)
         for bad in _unwelcome(draw):
             _expect_refused(_asked(room, bad.x, bad.w, bad.b), bad)
 
@@ -111,20 +111,24 @@ def _asked(room: Student, x: Tensor, w: Tensor, b: Maybe) -> tuple[object, str]:
 
 
 def _welcome(draw: Draw) -> Iterator[tuple[Tensor, Tensor, Maybe]]:
-    cases = (
+    plain = (  # one thing is new in each of these: who refuses it is told which
         (torch.float32, 3, "contiguous", True),
         (torch.float64, 4, "contiguous", True),
         (torch.float32, 2, "contiguous", False),
+        (torch.float32, 0, "contiguous", True),
+    )
+    others = (
         (torch.float32, 5, "transposed", True),
         (torch.float64, 0, "contiguous", True),
         (torch.float32, 7, "strided", True),
         (torch.float64, 4, "expanded", True),
         *((draw.choice((torch.float32, torch.float64)), n, draw.layout(), True) for n in (1, 6)),
     )
-    for k, (dtype, n, layout, bias) in enumerate(cases):
+    for k, (dtype, n, layout, bias) in enumerate(plain + others):
         v, d = draw.integer(5, 19), draw.integer(3, 17)
         x = draw.tensor(n, d, dtype=dtype, layout=layout)
-        turn = LAYOUTS[k % len(LAYOUTS)]  # of w and b, so that each comes
+        # of w and b, so that each comes
+        turn = LAYOUTS[max(0, k + 1 - len(plain)) % len(LAYOUTS)]
         w = draw.tensor(v, d, dtype=dtype, layout=turn)
         yield x, w, draw.tensor(v, dtype=dtype, layout=turn) if bias else None
 
@@ -143,6 +147,7 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     yield Refused(x, _roomy(draw, v, d + more), b, (d, d + more), "features_unchecked")
     yield Refused(x, w, long, (v + more, v), "bias_size_unchecked")
     yield Refused(x, w, long[:1], (1, v), "bias_size_unchecked")  # and a b of one word is no (V,)
+    yield Refused(x, w, long[:0], (0, v), "bias_size_unchecked")  # an empty b is not no b
     yield Refused(x[0], w, b, (), "x_of_one_dimension")
     yield Refused(x, w[:, None, :].expand(v, d, d), b, (), "w_of_three_dimensions")
     yield Refused(x, w, b[None, :].expand(v, v), (), "bias_of_two_dimensions")
@@ -179,13 +184,35 @@ _WRONG_LOOPS = (
 )
 
 
-def _expect_taken(got: tuple[object, str], want: Tensor) -> None:
+_TOO_STRICT: dict[str, tuple[str, Callable[[Tensor, Tensor, Maybe], bool]]] = {
+    "strides_refused": (
+        "Tensors of which not all are contiguous are refused. The loops take any strides.",
+        lambda x, w, b: not all(t is None or t.is_contiguous() for t in (x, w, b)),
+    ),
+    "empty_refused": (
+        "N = 0 is refused. An empty batch is a batch: the loops run no turn, and y is (0, V).",
+        lambda x, w, b: len(x) == 0,
+    ),
+    "double_refused": (
+        "float64 is refused: one more line picks loops<double>.",
+        lambda x, w, b: x.dtype is torch.float64,
+    ),
+    "bias_demanded": (
+        "Without a bias your operator refuses. `Tensor?` says that there may be none.",
+        lambda x, w, b: b is None,
+    ),
+}
+
+
+def _expect_taken(got: tuple[object, str], x: Tensor, w: Tensor, b: Maybe) -> None:
+    want = F.linear(x, w, b)
     y, said = got
     if y is None:
         why = (
             "These arguments fit, and your operator refuses them. Any strides are welcome, and "
             "N = 0, and float64, and no bias."
         )
+        why = next((told for told, refused in _TOO_STRICT.values() if refused(x, w, b)), why)
         if "Could not run" in said:
             why = _RAISED["NotImplementedError"]
         raise Wrong(expected=describe(want), got=said, why=why)
@@ -254,24 +281,6 @@ def _refusing(doubtful: Callable[[Tensor, Tensor, Maybe], bool]) -> Callable[...
     return run_operator
 
 
-_TOO_STRICT: dict[str, tuple[str, Callable[[Tensor, Tensor, Maybe], bool]]] = {
-    "empty_refused": (
-        "N = 0 is refused. An empty batch is a batch: the loops run no turn, and y is (0, V).",
-        lambda x, w, b: len(x) == 0,
-    ),
-    "strides_refused": (
-        "A tensor that is not contiguous is refused. The loops take any strides.",
-        lambda x, w, b: not x.is_contiguous(),
-    ),
-    "double_refused": (
-        "float64 is refused: one more line picks loops<double>.",
-        lambda x, w, b: x.dtype is torch.float64,
-    ),
-    "bias_demanded": (
-        "Without a bias your operator refuses. `Tensor?` says that there may be none.",
-        lambda x, w, b: b is None,
-    ),
-}
 for _key, (_sentence, _doubtful) in _TOO_STRICT.items():
     head_operator.wrong(_key, _sentence, run_operator=_refusing(_doubtful))
 

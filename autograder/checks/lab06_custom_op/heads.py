@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from autograder.judge import LAYOUTS, Draw, Question, expect_close, within
+from autograder.judge import LAYOUTS, Draw, Question, expect_close, is_close, within
 
 
 class Given(NamedTuple):
@@ -27,17 +27,23 @@ FIRST = (  # N, layouts of x, w and b: what fails first names a misconception
     (1, "contiguous", "contiguous", "strided"),
     (0, "contiguous", "contiguous", "contiguous"),
     (3, "strided", "offset", "offset"),
+    (3, "contiguous", "contiguous", "expanded"),  # tokens that differ: the bias alone is new
     (17, "expanded", "strided", "expanded"),
 )
 
 
 def cases(draw: Draw, *, roomy: bool = False) -> Iterator[Given]:
-    """Heads of every layout, with V and D that are no multiple of 8. roomy: the first x and w lie
-    in memory that is so large that whoever exchanges their strides stays inside."""
+    """Heads of every layout, with V and D that are no multiple of 8. roomy: the first x, w and b
+    lie in memory that is so large that whoever exchanges strides or walks on in b stays inside."""
     for k, (n, *layouts) in enumerate(FIRST):
         # D is 2 or 3 more than a multiple of 8 at first: one feature too few is not what a loop
-        # by fours or eights leaves over
-        given = _drawn(draw, n, *layouts, beyond=(1, 7) if k else (2, 3))
+        # by fours or eights leaves over; and words fill as many blocks of 16 as tokens do, so that
+        # a grid that rounds down is not one that has the two exchanged
+        given = (
+            _drawn(draw, n, *layouts)
+            if k
+            else _drawn(draw, n, *layouts, beyond=(2, 3), eights=(2, 3))
+        )
         yield _with_room(draw, given) if roomy and not k else given
     yield _rows_apart(draw)
     for _ in draw.cases(2):
@@ -45,11 +51,20 @@ def cases(draw: Draw, *, roomy: bool = False) -> Iterator[Given]:
 
 
 def _drawn(
-    draw: Draw, n: int, in_x: str, in_w: str, in_b: str, *, beyond: tuple[int, int] = (1, 7)
+    draw: Draw,
+    n: int,
+    in_x: str,
+    in_w: str,
+    in_b: str,
+    *,
+    beyond: tuple[int, int] = (1, 7),
+    eights: tuple[int, int] = (2, 5),
 ) -> Given:
-    v, d = 8 * draw.integer(2, 5) + draw.integer(1, 7), 8 * draw.integer(2, 4)
+    v, d = 8 * draw.integer(*eights) + draw.integer(1, 7), 8 * draw.integer(2, 4)
     d += draw.integer(*beyond)
     x, w = draw.tensor(n, d, layout=in_x), draw.tensor(v, d, layout=in_w)
+    if in_b == "expanded":  # the first of many: who takes another stride than 0 stays inside
+        return Given(x, w, draw.tensor(2 * v)[:1].expand(v))
     return Given(x, w, draw.tensor(v, layout=in_b))
 
 
@@ -64,7 +79,8 @@ def _rows_apart(draw: Draw) -> Given:
 
 def _with_room(draw: Draw, given: Given) -> Given:
     x, w = (draw.tensor(len(t) + t.shape[1], t.shape[1])[: len(t)] for t in (given.x, given.w))
-    return Given(x, w, given.b)
+    v = len(given.b)
+    return Given(x, w, draw.tensor((len(x) + 1) * v)[:v])
 
 
 def head(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
@@ -120,14 +136,58 @@ OF_THIS_CALL = (
 )
 
 
+MOVED = (
+    "The right numbers stand in the wrong places: y[n, v] is at n * V + v, whatever the strides of "
+    "x, w and b are."
+)
+END_TO_END = (
+    "These are the logits of rows that lie end to end, D apart, in x, in w or in both. How far "
+    "apart they lie in this call is said by x_n and w_v."
+)
+FIRST_ROW_ALONE = (
+    "Row 0 of y is right and all others are NaN, as all of y was before: each of the N rows has to "
+    "be written, also where x_n is 0."
+)
+FIRST_ROW_RIGHT = (
+    "Row 0 of y is right and no other is: row n has the products of x[n, d], at n * x_n + d * x_d, "
+    "and for each row the biases begin anew, with b[0]."
+)
+NOT_THE_BIAS = (
+    "What is wrong in a column of y is the same in every row, as where another number than b[v] is "
+    "added: b[v] lies at v * b_v, and b_v may be 0."
+)
+
+
 def expect_logits(y: Any, x: Tensor, w: Tensor, b: Tensor) -> None:
     """Raises Wrong for a y that is not the head's."""
-    with within("", why=lambda: STILL_NAN if _holds_nan(y) else OF_THIS_CALL):
-        expect_close(y, head(x, w, b))
+    want = head(x, w, b)
+    with within("", why=lambda: _seen(y, want, x, w, b)):
+        expect_close(y, want)
 
 
-def _holds_nan(y: Any) -> bool:
-    return isinstance(y, Tensor) and y.is_floating_point() and bool(y.isnan().any())
+def _seen(y: Any, want: Tensor, x: Tensor, w: Tensor, b: Tensor) -> str:
+    """The rule that a wrong y breaks, by what its values show."""
+    if not isinstance(y, Tensor) or (y.shape, y.dtype) != (want.shape, want.dtype):
+        return OF_THIS_CALL
+    if is_close(y.flatten().sort().values, want.flatten().sort().values):
+        return MOVED
+    in_x, in_w = as_if_contiguous(x), as_if_contiguous(w)
+    if any(_are_logits(y, *pair, b) for pair in ((in_x, in_w), (in_x, w), (x, in_w))):
+        return END_TO_END
+    right = [is_close(mine, true) for mine, true in zip(y, want, strict=True)]
+    if len(y) > 1 and right[0] and not any(right[1:]):
+        return FIRST_ROW_ALONE if bool(y[1:].isnan().all()) else FIRST_ROW_RIGHT
+    if bool(y.isnan().any()):
+        return STILL_NAN
+    off = y.double() - want.double()
+    if len(x) > 1 and x.stride(0) and is_close(off, off[:1].expand_as(off), tolerance=1e-3):
+        return NOT_THE_BIAS
+    return OF_THIS_CALL
+
+
+def _are_logits(y: Tensor, x: Tensor, w: Tensor, b: Tensor) -> bool:
+    of_these = head(x, w, b)
+    return bool(of_these.isfinite().all()) and is_close(y, of_these)
 
 
 def _with_strides(t: Tensor, *strides: int) -> Tensor:

@@ -50,7 +50,7 @@ _RAISED = {
     difficulty=4,
     hints=(
         "Run each with N = 19, V = 600, D = 64, and read what is reported: the line, the block, "
-        "the thread. Which threads have n = N, and what do they do?",
+        "the thread. What does it do there, and what do the others of its block?",
         "Ada's mask lets n = N and v = V through. Bo's threads begin the next tile while others "
         "still read this one. Cy's threads beyond the edge leave before the barrier: let them "
         "stay, mask their load of x, and mask the store.",

@@ -175,8 +175,9 @@ def _expect_taught(got: Any, want: Taught, needs: Needs, autocast: bool) -> None
             "More products were computed than there are gradients of x and w to answer: "
             "ctx.needs_input_grad says who learns, and one product is enough for each."
         )
-        expected = f"at most {most} products in the backward"
-        raise Wrong(expected=expected, got=str(products), where=f"where {needs} learn", why=why)
+        learning = ", ".join(itertools.compress("xwb", needs))
+        expected, where = f"products in the backward: at most {most}", f"what learns: {learning}"
+        raise Wrong(expected=expected, got=str(products), where=where, why=why)
 
 
 WRITTEN = (

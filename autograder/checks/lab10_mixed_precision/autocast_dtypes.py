@@ -94,7 +94,8 @@ _OFF = "The innermost region around this row is off: nothing is cast, and type p
 def _rule(name: str, program: Sequence[Row]) -> str:
     """The rule for the operator of this name, where it stands."""
     regions: list[str] = []
-    op = ""
+    numbers: set[str] = set()
+    op, args = "", [""]
     for at, op, args in program:
         if at == name:
             break
@@ -102,8 +103,16 @@ def _rule(name: str, program: Sequence[Row]) -> str:
             regions.append(args[0])
         elif op == "leave":
             regions.pop()
+        elif args[1:] == ["number"] or op in REDUCING or set(args) <= numbers:
+            numbers.add(at)
     if op in IN_PLACE:
         return f"`{op}` keeps the dtype of its first input, in a region or not."
+    silent = [arg for arg in args if arg in numbers]
+    if op in PLAIN and 0 < len(silent) < len(args):
+        return (
+            f"`{op}` is on no list, and {silent[0]} is a 0-d tensor: it has no say beside a "
+            "matrix, whose dtype the result has."
+        )
     if not regions:
         return "No region is around this row: nothing is cast, and type promotion decides."
     if regions[-1] == "off":

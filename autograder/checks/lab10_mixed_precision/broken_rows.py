@@ -52,13 +52,14 @@ def _broken(rows: Rows, right: Rows) -> Iterator[str]:
 def _of_a_batch(rows: Rows, batch: str) -> Iterator[str]:
     forward, backward = _places(rows, "forward", batch), _places(rows, "backward", batch)
     if not (forward or backward):
-        yield f"The batch {batch} is in none of the rows, and every batch counts."
+        yield f"The batch {batch} is in none of the rows returned, and every batch counts."
     elif not (forward and backward):
-        yield f"The batch {batch} has lost its forward or its backward, and every batch counts."
+        lost = "backward" if forward else "forward"
+        yield f"The batch {batch} has no {lost} in the rows returned, and every batch counts."
     elif len(forward) + len(backward) > 2:
         yield (
-            f"Of the batch {batch} there are {len(forward)} forward and {len(backward)} backward, "
-            "and each belongs there once."
+            f"Of the batch {batch} there are {len(forward)} forward and {len(backward)} backward "
+            "in the rows returned, and each belongs there once."
         )
     elif backward[0] < forward[0]:
         yield f"The backward of the batch {batch} comes before its forward."

@@ -59,7 +59,9 @@ def _why(x: float, want: float, came: float, *, kind: Format) -> str:
         return _INFINITE
     if abs(x) > kind.largest:
         if math.isinf(want):
-            return _IS_OVER
+            spacing = math.ldexp(1.0, kind.spacing_exponent(kind.largest))
+            is_tie = abs(x) == kind.largest + spacing / 2 and abs(came) == kind.largest
+            return _TIE_OVER if is_tie else _IS_OVER
         return _LARGEST if kind.finite else _STILL_NEAR
     if math.isnan(came) or math.isinf(came):
         return _IS_A_NUMBER
@@ -68,12 +70,19 @@ def _why(x: float, want: float, came: float, *, kind: Format) -> str:
     return _TIE if abs(came - x) == abs(want - x) else _NEARER
 
 
-_NAN = "NaN stays NaN."
+_NAN = (
+    "NaN stays NaN, also where the format is `finite`. Neither `<` nor `>` finds it: beside NaN "
+    "both are False."
+)
 _INFINITE = "Infinity stays infinite, with its sign, where the format is not `finite`."
 _ITS_SIGN = "The size is right. The sign is that of x, also of zero and of infinity."
 _IS_OVER = (
     "x is too large: rounded to the grid it is over the largest number. In a format with infinity "
     "it becomes infinite, with the sign of x."
+)
+_TIE_OVER = (
+    "x is half a spacing over the largest number, so what would come next is as near. The last bit "
+    "of that one is 0: x is rounded up to it, and so it is infinite, with the sign of x."
 )
 _LARGEST = (
     "The format is `finite`, and x is over its largest number: it becomes that number, with the "

@@ -60,6 +60,8 @@ def _why(x: float, want: float, came: float, *, kind: Format) -> str:
     if math.isnan(came):
         return _NO_NAN
     if kind.nearest(came) != came:
+        if came == x:
+            return _AS_IT_WAS
         return _NOT_CUT if abs(x) >= 2.0**kind.smallest_exponent else _NOT_CUT_BELOW
     if abs(want) > abs(x):
         return _INFINITE if math.isinf(want) else _REACHED
@@ -69,6 +71,10 @@ def _why(x: float, want: float, came: float, *, kind: Format) -> str:
 _STAYS = "Infinity and NaN stay as they are."
 _ITS_SIGN = "The size is right. The sign is that of x."
 _NO_NAN = "Only NaN becomes NaN."
+_AS_IT_WAS = (
+    "This x came back as it was, rest and all. One of its two neighbours in the format is asked, "
+    "whatever `random` is."
+)
 _NOT_CUT = "The format has no such number: behind its fraction all bits of float32 are 0."
 _NOT_CUT_BELOW = (
     "The format has no such number. Below the smallest normal number the spacing stays: the rest "
@@ -227,6 +233,24 @@ _wrong(
     lambda x, random, bits: _chosen(x, random, bits, toward="up"),
 )
 _wrong(
+    "reaching_means_larger",
+    "Right for positive numbers. Where rest and `random` reach a whole spacing, a negative one "
+    "moves away from zero too, to the smaller neighbour: here it went to the larger one.",
+    lambda x, random, bits: _chosen(
+        x,
+        random,
+        bits,
+        carries=lambda rest, random, whole: (
+            rest > 0 and (rest + random >= whole) == (math.copysign(1.0, x) > 0)
+        ),
+    ),
+)
+_wrong(
+    "always_seven_bits",
+    "7 bits of the fraction are kept, as in bfloat16. Here `fraction_bits` says how many.",
+    lambda x, random, bits: _chosen(x, random, 7),
+)
+_wrong(
     "no_infinity",
     "What is carried over the largest number is infinite. Here it stayed finite.",
     lambda x, random, bits: (
@@ -248,8 +272,8 @@ _wrong(
 
 @rounded_by_chance.wrong(
     "nan_counts_on",
-    "NaN is a pattern too: with `random` added to it, the carry runs through the exponent into the "
-    "sign, and a number comes out. Keep NaN as it is.",
+    "NaN is a pattern too: where its rest and `random` reach a whole spacing, the carry can run "
+    "through the exponent into the sign, and a number comes out. Keep NaN as it is.",
 )
 def _(x: Tensor, random: Tensor, fraction_bits: int) -> Tensor:
     summed = x.detach().contiguous().view(torch.int32) + random
@@ -374,8 +398,8 @@ _strided(
 )
 _strided(
     "nan_moves",
-    "NaN is a pattern too: with `random` added to it, the carry runs through the exponent into the "
-    "sign, and a number comes out. Keep NaN as it is.",
+    "NaN is a pattern too: where its rest and `random` reach a whole spacing, the carry can run "
+    "through the exponent into the sign, and a number comes out. Keep NaN as it is.",
     lambda x, random, bits: ((x.view(torch.int32) + random) & -(2 ** (23 - bits))).view(
         torch.float32
     ),
@@ -397,9 +421,19 @@ _strided(
     lambda x, random, bits: _moved(x, random, bits, mask=-(2**16)),
 )
 _strided(
+    "seven_bits_of_finite_ones",
+    "7 bits of the fraction are kept, as in bfloat16. Here `fraction_bits` says how many.",
+    lambda x, random, bits: _moved(x, random, bits, mask=-(2**16)).where(x.isfinite(), x),
+)
+_strided(
     "fraction_bits_cut",
     "`fraction_bits` bits were cut off. That many stay: 23 - fraction_bits go.",
     lambda x, random, bits: _moved(x, random, bits, mask=-(2**bits)),
+)
+_strided(
+    "fraction_bits_cut_of_finite_ones",
+    "`fraction_bits` bits were cut off. That many stay: 23 - fraction_bits go.",
+    lambda x, random, bits: _moved(x, random, bits, mask=-(2**bits)).where(x.isfinite(), x),
 )
 _strided(
     "not_cut",

@@ -67,7 +67,7 @@ def _why(got: Any, want: Tensor, dtype: torch.dtype, *, sums: bool = False) -> s
         return ""
     mine, right = got.detach().double(), want.double()
     if not mine.isfinite().all():
-        return _OVER
+        return _OVER_GRADIENT if want.dim() and dtype == torch.float16 else _OVER
     if sums:
         return _PARTS
     off, largest = float((mine - right).abs().max()), float(right.abs().max())
@@ -79,6 +79,11 @@ def _why(got: Any, want: Tensor, dtype: torch.dtype, *, sums: bool = False) -> s
 _OVER = (
     "In truth these numbers are finite. float16 ends at 65504, and logits or the scale can be "
     "larger. float32 holds no exp of 89 or more: take the largest logit of each row away first."
+)
+_OVER_GRADIENT = (
+    "In truth these numbers are finite. float16 ends at 65504: the scale and the logits can be "
+    "larger, and so can a sum over the rows that is divided by N later. Do all of it in float32, "
+    "and round last."
 )
 _IN_ORDER = "bfloat16, rows sorted by their targets"
 _PARTS = (

@@ -88,7 +88,8 @@ def _why_distance(mine: Any, x: float, kind: Format) -> str:
         return _AT_ZERO
     if abs(x) < math.ldexp(1.0, kind.smallest_exponent + 1):
         return _LOWEST
-    return _BETWEEN
+    is_next = mine == 2 * _known(x, kind)[0] and _exponent(kind.nearest(x)) > _exponent(x)
+    return _NEXT if is_next else _BETWEEN
 
 
 def _why_bound(mine: Any, x: float, kind: Format) -> str:
@@ -114,6 +115,10 @@ _LOWEST = (
 _BETWEEN = (
     "The distance is a power of two: that of the largest power of two that is not over |x|, "
     "divided by 2**fraction_bits."
+)
+_NEXT = (
+    "This is the distance from the next power of two on, and |x| is below that, however little. "
+    "Not what x is rounded to counts: the largest power of two that is not over |x| does."
 )
 _EXACT_ZERO = "The distance is right. 0 is a number of the format: its bound is 0."
 _NEGATIVE = "The distance is right. A bound on an error is not negative: divide by |x|."

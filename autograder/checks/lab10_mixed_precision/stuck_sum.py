@@ -144,8 +144,8 @@ _EACH_COUNTS = (
     "changes it in its last digits alone, and the first one, if it is not 0."
 )
 _NOTHING_CHANGES = (
-    "Fewer terms change the sum. One after which the sum is the number that it was before changes "
-    "nothing, be it 0 or only too small."
+    "Fewer terms change the sum. It begins at 0, and a term after which it is the number that it "
+    "was before changes nothing, be it 0, also the first one, or only too small."
 )
 _NO_NUMBER = "The terms' dtype has no such number. Every sum is rounded to it, at the end too."
 _WIDE_SUM = (

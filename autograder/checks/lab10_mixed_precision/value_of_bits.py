@@ -191,6 +191,18 @@ _wrong(
     lambda e, f, kind: _size(e, f, kind, bias=15 if kind.exponent_bits == 5 else 127),
 )
 _wrong(
+    "bias_of_the_table",
+    "The bias is 15 here too, as it is of 5 exponent bits. Each number of exponent bits has its "
+    "own: 2**(exponent_bits - 1) - 1.",
+    lambda e, f, kind: _size(e, f, kind, bias=127 if kind.exponent_bits == 8 else 15),
+)
+_wrong(
+    "only_zero_is_special",
+    "Where the exponent's bits are all 0 only zero was read otherwise than normal numbers are. "
+    "Every fraction is 0.fraction there, without a hidden one, times 2 to the power of 1 - bias.",
+    lambda e, f, kind: _size(e, f, kind, hidden=lambda exponent: True, lowest=0) if e or f else 0.0,
+)
+_wrong(
     "one_nan",
     "Only the pattern of ones was read as NaN, as in float8_e4m3fn. Here an exponent of ones holds "
     "no numbers: it is infinity or NaN.",
