@@ -171,6 +171,20 @@ bucket_order.wrong(
 
 
 @bucket_order.wrong(
+    "closed_at_exactly_cap",
+    "A bucket that went past cap stayed open: only one with exactly cap bytes was closed. It is "
+    "closed as soon as it holds cap or more.",
+)
+def _(nbytes: Sizes, cap: int) -> Buckets:
+    buckets, bucket = list[list[int]](), list[int]()
+    for k in reversed(range(len(nbytes))):
+        bucket = [*bucket, k]
+        if sum(nbytes[j] for j in bucket) == cap:
+            buckets, bucket = [*buckets, bucket], []
+    return [*buckets, bucket] if bucket else buckets
+
+
+@bucket_order.wrong(
     "last_bucket_lost",
     "The first parameters are in no bucket: what is left at the end is less than cap, and a "
     "bucket all the same. Their gradients would never be averaged.",

@@ -327,7 +327,20 @@ def _known(answers: Sequence[Any], ranks: Sequence[Given]) -> str:
     if any(right):
         return _of_some(right, answers, ranks)
     allowed = TOLERANCE * float(want.abs().max())
-    return "" if between_tensors(answers[0], want, allowed) else NOT_ALL_WORDS
+    related = between_tensors(answers[0], want, allowed)
+    return _of_the_divisor(answers, ranks) or ("" if related else NOT_ALL_WORDS)
+
+
+def _of_the_divisor(answers: Sequence[Tensor], ranks: Sequence[Given]) -> str:
+    """By which whole number the sum over all words is divided on all ranks; "" where by none."""
+    want, words = gradient(ranks), sum(_words(ranks))
+    share = float((answers[0] * want).sum() / (want * want).sum())
+    by = words / share if share > 0 else 0.0
+    if not 0.5 < by < 1e6 or abs(by - round(by)) > 1e-3 * by:
+        return ""
+    if not all(_same(got, want * words / round(by)) for got in answers):
+        return ""
+    return f"This is the sum over all words divided by {round(by)}, and there are {words} of them."
 
 
 def _of_some(right: Sequence[bool], answers: Sequence[Tensor], ranks: Sequence[Given]) -> str:

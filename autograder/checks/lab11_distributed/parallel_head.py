@@ -38,10 +38,10 @@ FORMULAS = {
     "db": "db[v] adds dz[n, v] over the rows n: one number for each word v.",
 }
 SUMMED_TOO = "This rank holds all of it already, `keep`: added up over ranks it is something else."
+UNLIKE = "The parts of a sum have the same shape and dtype on every rank, and these do not."
 KEPT_APART = (
     "Each rank holds a part of a sum here, and only the sum over all ranks is right: `sum`."
 )
-OTHERS_PLACE = "In the place of {place} stands {name}: the four are z, dx, dw, db, in this order."
 TRANSPOSED = "This is dw transposed: nn.Linear keeps its weight as (out, in), a row for each word."
 
 
@@ -146,13 +146,18 @@ def _expect(
             shape = tuple(weights[rank].shape)
             place = f"in {name} {where}, on rank {rank} of {len(answers)} with w {shape},"
             if how == SUM:
-                _expect_alike([a[k][0] for a in answers], name, where)
+                whole = all(
+                    _is(a[k][0], of_rank) for a, of_rank in zip(answers, want[k], strict=True)
+                )
+                _expect_alike([a[k][0] for a in answers], name, where, is_whole=whole)
                 mine = torch.stack([a[k][0] for a in answers]).sum(dim=0)
                 place += " after the sum,"
             why = _misplaced(mine, [of_one[rank] for of_one in want], k)
             why = why or _other_way([a[k] for a in answers], rank, want[k][rank])
             if name == "z" and bias is not None:
                 why = why or _too_often(mine, want[k][rank], bias)
+            if name in ("dw", "db"):
+                why = why or _averaged(mine, want[k][rank], name, len(want[0][rank]))
             try:
                 with within(place, why=partial(_or_formula, why, mine, want[k][rank], name)):
                     expect_close(mine, want[k][rank], tolerance=1e-5)
@@ -183,6 +188,16 @@ def _too_often(got: Tensor, want: Tensor, b: Tensor) -> str:
     return f"z by rows contains b {1 + more} times. One rank adds it, also where there is only one."
 
 
+def _averaged(got: Tensor, want: Tensor, name: str, n: int) -> str:
+    """A sentence for a mean over the n rows in the place of a sum."""
+    if n == 1 or not _is(got, want / n):
+        return ""
+    return (
+        f"{name} is N times too small, as where it is a mean over the rows. Each row has its part, "
+        "and they add up; the mean belongs to the loss, and dz brings it along."
+    )
+
+
 def _or_formula(why: str, got: Tensor, want: Tensor, name: str) -> str:
     """`why`, or what the values have to do with each other, or else the formula."""
     if why or got.dtype != want.dtype:
@@ -196,11 +211,15 @@ def _or_formula(why: str, got: Tensor, want: Tensor, name: str) -> str:
     return "" if related else FORMULAS[name]
 
 
+def _others_place(place: str, name: str) -> str:
+    return f"In the place of {place} stands {name}: the four are z, dx, dw, db, in this order."
+
+
 def _misplaced(got: Tensor, want: Sequence[Tensor], k: int) -> str:
     """A sentence for a tensor that is right but for its place or its orientation."""
     for name, other in zip(NAMES, want, strict=True):
         if name != NAMES[k] and _is(got, other):
-            return OTHERS_PLACE.format(place=NAMES[k], name=name)
+            return _others_place(NAMES[k], name)
     turned = NAMES[k] == "dw" and got.dim() == 2 and _is(got.mT, want[k])
     return TRANSPOSED if turned else ""
 
@@ -210,13 +229,14 @@ def _is(got: Tensor, want: Tensor) -> bool:
     return alike and torch.allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
-def _expect_alike(tensors: Sequence[Tensor], name: str, where: str) -> None:
+def _expect_alike(tensors: Sequence[Tensor], name: str, where: str, *, is_whole: bool) -> None:
+    """is_whole: whether each of them is what its rank must hold."""
     if len({(t.shape, t.dtype) for t in tensors}) > 1:
         raise Wrong(
             expected="tensors of one shape and dtype, to add up",
             got="; ".join(describe(t) for t in tensors),
             where=f"in {name} {where}",
-            why="The parts of a sum have the same shape and dtype on every rank, and these do not.",
+            why=SUMMED_TOO if is_whole else UNLIKE,
         )
 
 
@@ -288,7 +308,7 @@ parallel_head.wrong(
 )
 parallel_head.wrong(
     "other_places",
-    OTHERS_PLACE.format(place="dx", name="dw"),
+    _others_place("dx", "dw"),
     column_parallel=lambda x, w, b, dz: [right_columns(x, w, b, dz)[k] for k in (0, 2, 3, 1)],
     row_parallel=lambda x, w, b, dz, rank: [right_rows(x, w, b, dz, rank)[k] for k in (0, 2, 3, 1)],
 )
@@ -303,6 +323,12 @@ parallel_head.wrong(
     "dw was added up over ranks, as in DDP. Here all ranks see the same words, and each row of w "
     "lives on one rank: its gradient is whole there.",
     column_parallel=lambda x, w, b, dz: _how(right_columns(x, w, b, dz), dw=SUM),
+)
+parallel_head.wrong(
+    "parameter_gradients_summed",
+    "dw and db were added up over ranks, as in DDP. Here all ranks see the same words, and each "
+    "row of w lives on one rank: its gradients are whole there.",
+    column_parallel=lambda x, w, b, dz: _how(right_columns(x, w, b, dz), dw=SUM, db=SUM),
 )
 parallel_head.wrong(
     "input_gradient_of_rows_summed",

@@ -69,6 +69,8 @@ def shard_rows(student: Student, draw: Draw) -> None:
     dtypes += [torch.bfloat16, torch.int64, torch.float32, torch.float32, torch.bool]
     for (shape, world), dtype in zip(cases, dtypes, strict=True):
         t = draw.tensor(*shape, dtype=dtype, layout=draw.choice(("contiguous", "transposed")))
+        if len(t) > 9:
+            t[len(t) // 2] = 0  # a row of zeros that is no padding
         want = shards_of(t, world)
         for rank in range(world):
             with explaining(_RAISED):
@@ -83,21 +85,36 @@ def shard_rows(student: Student, draw: Draw) -> None:
             expect_close(got, t, tolerance=0.0)
 
 
+ALONG_ANOTHER = (
+    "Only rows are filled up, and here another dimension grew in their place. F.pad counts "
+    "dimensions from the last one: the rows come last in its list, behind two zeros for each other "
+    "dimension."
+)
+
+
 def _of_a_shard(got: Any, want: Tensor, rank: int, v: int) -> str:
     """What is wrong in a shard: its number of rows, its padding or its rows; "" where the verdict
     has a better word."""
     rows = len(want)
     if not isinstance(got, Tensor) or got.dim() != want.dim():
         return ""
+    held = max(0, min(rows, v - rank * rows))
+    grown = any(mine > n for mine, n in zip(got.shape, want.shape, strict=True))
+    if len(got) == held < rows and grown:
+        return ALONG_ANOTHER
+    if len(got) == (rank + 1) * rows - v > rows:
+        return (
+            f"This shard has (rank + 1) * R - V = {len(got)} rows. Rank {rank} holds no row of the "
+            f"whole: it is filled up with R = {rows} rows of zeros, and no more."
+        )
     if len(got) != rows:
-        return f"Each rank holds {rows} rows, and this shard has {len(got)}: R = ceil(V / W)."
+        return f"R = ceil(V / W) is {rows} here, and this shard has another number of rows."
     if got.shape != want.shape:
         return "Only rows are cut and filled up. The rest of the shape stays as it is."
-    held = max(0, min(rows, v - rank * rows))
     if got.dtype != want.dtype:
         return ""
     if got[:held].equal(want[:held]):
-        return f"The last {rows - held} rows of this shard are padding, and hold zeros."
+        return f"From its row {held} on this shard is padding, and holds zeros."
     return (
         f"Rank {rank} holds the rows of the whole from {rank * rows} on, {held} of them, in order."
     )
@@ -231,6 +248,19 @@ shard_rows.wrong(
     "padding_kept",
     "The padding came back as rows of the tensor. Cut the joined shards off after V rows.",
     unshard=lambda shards, v: torch.cat(list(shards)),
+)
+
+
+def _filled_rows(shards: Sequence[Tensor], v: int) -> Tensor:
+    whole = torch.cat(list(shards))
+    return whole[whole.flatten(1).any(dim=1) if whole.dim() > 1 else whole != 0]
+
+
+shard_rows.wrong(
+    "zeros_taken_for_padding",
+    "A row of zeros in the middle was left out, as where rows of zeros are taken for padding. What "
+    "stands in the padding says nothing: it is what comes behind V rows.",
+    unshard=_filled_rows,
 )
 
 

@@ -187,8 +187,8 @@ stage_order.wrong(
 )
 stage_order.wrong(
     "upside_down",
-    "The stages are counted from the wrong end: the first stage warms up longest, the last one "
-    "not at all.",
+    "The stages are counted from the wrong end. The first stage has to warm up longest, and the "
+    "last one not at all.",
     stage_order=lambda s, p, m: one_f_one_b(p - 1 - s, p, m),
 )
 

@@ -56,31 +56,40 @@ def step_bytes(student: Student, draw: Draw, *, itemsize: int = 4) -> None:
     ]
     cases = [(plan, *size) for size in sizes for plan in PLANS]
     for case, got in zip(cases, student.each("step_bytes", cases), strict=True):
-        rows = padded(case[1], case[4]) // case[4]
-        _expect_bytes(got, sent_bytes(*case) * itemsize / 4, case[0], rows)
+        plan, v, _, _, w = case
+        _expect_bytes(got, sent_bytes(*case) * itemsize / 4, plan, v, w)
 
 
-def _expect_bytes(got: object, want: float, plan: str, rows: int) -> None:
-    """rows: of a shard."""
+def _expect_bytes(got: object, want: float, plan: str, v: int, w: int) -> None:
     got = as_number(got)
     if isinstance(got, bool) or not isinstance(got, (int, float)):
         raise Wrong(expected="a number of bytes", got=describe(got), where=f"for {plan}")
     if not want - ROUNDING <= got <= want + ROUNDING:
         told = f"{float(got):,.0f} bytes" if abs(got) < 1e15 else describe(got, room=40)
-        why = _beside(float(got), want, plan, rows) if abs(got) < 1e15 else ""
+        why = _beside(float(got), want, plan, v, w) if abs(got) < 1e15 else ""
         raise Wrong(expected=f"{want:,.0f} bytes", got=told, where=f"for {plan}", why=why)
 
 
-def _beside(got: float, want: float, plan: str, rows: int) -> str:
+def _beside(got: float, want: float, plan: str, v: int, w: int) -> str:
     """How much too much or too little it is, and what goes around the ring."""
     if not want:
         return "One rank alone has nobody to send to: 0 bytes."
+    rows = padded(v, w) // w
     counted = got / want * rows
     one_off = abs(round(counted) - rows) == 1 and abs(counted - round(counted)) < 1e-3
     if one_off and rows > 4 and plan.startswith("fsdp"):
         return (
             f"This is what {round(counted)} rows on each rank would send. R = ceil(V / W) is "
             f"{rows} here."
+        )
+    whole = {"ddp": v, "fsdp": rows * w, "fsdp_kept": rows * w}.get(plan, 0)
+    counted = got / want * whole
+    if 0 < abs(round(counted) - whole) < whole / 10 and abs(counted - round(counted)) < 2e-3:
+        if plan == "ddp":
+            return f"This is what {round(counted)} rows would send, and w has {v}. {AROUND[plan]}"
+        return (
+            f"This is what {round(counted)} rows in all would send. With R = ceil(V / W) on each "
+            f"of the W ranks they are {whole} here."
         )
     if abs(got / want - 1) < 0.01:
         if got > want:
@@ -220,8 +229,8 @@ step_bytes.wrong(
 
 @step_bytes.wrong(
     "reduction_forgotten",
-    "fsdp_kept was counted with one of its two. w is gathered once, before forward, and the "
-    "gradient leaves all the same, by reduce-scatter.",
+    "fsdp_kept was counted with one of its two. In each step w is gathered once, before forward, "
+    "and its gradient is reduce-scattered once.",
 )
 def _(plan: str, v: int, d: int, n: int, w: int) -> float:
     return sent_bytes(plan, v, d, n, w) / (2 if plan == "fsdp_kept" else 1)
@@ -261,6 +270,13 @@ for _name, _sentence, _plan, _wrong in (
         "The column-parallel head was counted as once around. An all-reduce goes around twice.",
         "columns",
         lambda v, d, n, w: n * d + 3 * n,
+    ),
+    (
+        "input_gradient_forgotten",
+        "Only the loss's three numbers a row were counted. By columns a rank has a part of dx, of "
+        "N times D numbers: the ranks all-reduce it, too.",
+        "columns",
+        lambda v, d, n, w: 2 * 3 * n,
     ),
     (
         "two_numbers_a_row",

@@ -74,6 +74,14 @@ OWN_COUNT = (
     "dz is N / H times too large, where H is the number of targets that this rank holds. Divide by "
     "all N rows."
 )
+OWN_WORDS = (
+    "Only the words of this rank are in this loss. Each rank returns the mean over all N words: "
+    "`sums` holds what that takes of all ranks."
+)
+ZERO_ROWS = (
+    "dz is 0 in the rows whose target is the word of another rank. Each word takes part in the "
+    "softmax of each row: there all columns are softmax / N."
+)
 SUMMED = "The loss is N times too large: it is the mean over the rows."
 BOTH = "Two are asked for: the loss, and then this rank's columns of dz."
 BELOW_FIRST = (
@@ -162,7 +170,8 @@ def _expect_loss(
         got = student.call("vocab_loss", part, target, first, top, total)
         why = BOTH if got is not None else ""
         mine, columns = expect_tuple(got, 2, "(the loss, dz)", where="from vocab_loss", why=why)
-        of_loss = partial(_of_the_loss, sums=total, z=z, target=target, top=top)
+        held = is_mine(part, target, first)
+        of_loss = partial(_of_the_loss, sums=total, z=z, target=target, top=top, held=held)
         _expect("the loss", as_scalar(mine), loss, _at_least(1.0, loss, tolerance), of_loss)
         share = _at_least(1.0 / len(z), want, tolerance)
         allowed = share * float(want.abs().max())
@@ -228,10 +237,10 @@ def _expect(
 
 
 def _of_the_loss(
-    got: Any, want: Tensor, *, sums: Tensor, z: Tensor, target: Tensor, top: Tensor
+    got: Any, want: Tensor, *, sums: Tensor, z: Tensor, target: Tensor, top: Tensor, held: Tensor
 ) -> str:
     """What is wrong in the loss; "" where the verdict has a better word. sums, z, top: over all
-    ranks."""
+    ranks. held: the rows whose target this rank has."""
     if not isinstance(got, Tensor) or not got.is_floating_point():
         return ""
     if not bool(got.isfinite().all()):
@@ -242,12 +251,23 @@ def _of_the_loss(
     factor = float(got / want) if float(want) else 0.0
     if len(z) > 1 and math.isclose(factor, len(z), rel_tol=1e-4):
         return SUMMED
+    if _is_of_own_words(got, z, target, held):
+        return OWN_WORDS
     if any(math.isclose(factor, known, rel_tol=1e-4) for known in FACTORS):
         return ""
     return _of_the_sums(sums, z, target, top) or (
         "The loss of a word is top + log(sum of exp(z - top)) minus the logit of its target, both "
         "sums over all ranks. It is the mean of that."
     )
+
+
+def _is_of_own_words(got: Tensor, z: Tensor, target: Tensor, held: Tensor) -> bool:
+    """Whether it is the sum over the rank's own words, by their number or by N."""
+    own = int(held.sum())
+    if not 0 < own < len(z):
+        return False
+    total = float(F.cross_entropy(z[held].double(), target[held], reduction="sum"))
+    return any(math.isclose(float(got), total / n, rel_tol=1e-4) for n in (own, len(z)))
 
 
 def _of_the_sums(sums: Tensor, z: Tensor, target: Tensor, top: Tensor) -> str:
@@ -297,9 +317,12 @@ def _of_dz(got: Any, want: Tensor, *, sums: Tensor, target: Tensor, allowed: flo
     held = int(((target >= 0) & (target < want.shape[1])).sum())
     if 0 < held < n and torch.allclose(got, n / held * want, rtol=0.0, atol=n * allowed):
         return OWN_COUNT
+    here = torch.arange(want.shape[1]) == target[:, None]
+    mine = here.any(dim=1)
+    if held < n and torch.allclose(got, want * mine[:, None], rtol=0.0, atol=allowed):
+        return ZERO_ROWS
     if between_tensors(got, want, allowed):
         return ""
-    here = torch.arange(want.shape[1]) == target[:, None]
     wrong = ~((got - want).abs() <= allowed)
     if not bool((wrong & ~here).any()):
         return "dz is wrong at the targets alone: there it is (softmax - 1) / N."
