@@ -9,7 +9,15 @@ from .admission import Rules
 from .answer import Raised, Reply, answer, raised_by
 from .ask import PUBLIC, Doubles, ask, unasked
 from .clean_room import answer_room, clean_room, floor, text_of
-from .compare import Wrong, expect_close, expect_equal, expect_view, is_close, same_memory
+from .compare import (
+    Wrong,
+    expect_close,
+    expect_equal,
+    expect_view,
+    is_close,
+    numbers_apart,
+    same_memory,
+)
 from .device import DEVICES, Device
 from .draw import LAYOUTS, Draw, some
 from .flagged import Flagged, Impossible, NotAdmitted
@@ -88,6 +96,7 @@ __all__ = [
     "in_language",
     "is_close",
     "language",
+    "numbers_apart",
     "pack",
     "raised_by",
     "same_memory",

@@ -160,7 +160,7 @@ def _worst(got: torch.Tensor, want: torch.Tensor, error: torch.Tensor, allowed: 
     counts = {"wrong": int((error >= 0).sum()), "total": error.numel()}
     facts = {"place": str(index), "allowed": allowed, **counts}
     alone = error.numel() == 1  # "worst of 1" says nothing
-    expected, mine = _numbers_apart(want[at].item(), got[at].item())
+    expected, mine = numbers_apart(want[at].item(), got[at].item())
     return Wrong(
         expected=expected,
         got=mine,
@@ -169,11 +169,11 @@ def _worst(got: torch.Tensor, want: torch.Tensor, error: torch.Tensor, allowed: 
     )
 
 
-def _numbers_apart(a: complex, b: complex) -> tuple[str, str]:
-    """Two numbers in as few digits as tell them apart, and in six at least."""
+def numbers_apart(a: complex, b: complex, *, digits: int = 6) -> tuple[str, str]:
+    """Two numbers in so many digits that they differ, and in `digits` at least."""
     if isinstance(a, int):  # and b, which is of the same dtype
         return str(a), str(b)
-    each = ((f"{a:.{digits}g}", f"{b:.{digits}g}") for digits in (6, 9, 12, 17))
+    each = ((f"{a:.{n}g}", f"{b:.{n}g}") for n in (digits, 6, 9, 12, 17))
     return next((pair for pair in each if pair[0] != pair[1]), (str(a), str(b)))
 
 

@@ -179,7 +179,7 @@ def where_it_breaks(source, args):
 #
 # This step caps its logits and averages the rows that count. It breaks twice: a number leaves the
 # graph, and a result has as many rows as its values say. Write a `step` of which Dynamo makes one
-# graph: same results, for every x with finite logits and every `limit` above 0. With
+# graph: same results, for every x with finite logits and every finite `limit` above 0. With
 # `fullgraph=True` what fits into no graph is an error, which names the line.
 
 

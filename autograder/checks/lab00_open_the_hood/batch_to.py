@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.judge import Draw, Student, expect_close, expect_tuple, within
+from autograder.judge import Draw, Student, expect_close, expect_tuple, numbers_apart, within
 
 from . import lab
 
@@ -64,8 +64,8 @@ def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor, torch.dtype]]
     pairs = [(draw.tensor(2, 3, dtype=of), draw.tensor(4, dtype=of)) for of in (*_FLOATS, *_WHOLE)]
     pairs += [(draw.tensor(2, dtype=of), draw.tensor(3)) for of in _WHOLE]
     for of in _FLOATS:
-        pairs.append((draw.tensor(dtype=of), draw.tensor(0, 3, dtype=of)))
         pairs.append((draw.integers(2, 3, low=0, high=9).to(of), torch.ones(4, dtype=of)))
+        pairs.append((draw.tensor(dtype=of), draw.tensor(0, 3, dtype=of)))
     pairs.append((3e5 * draw.tensor(2, 3), -1e-6 * draw.tensor(4)))
     pairs.append((draw.tensor(2, 3, layout="transposed"), draw.tensor(5, layout="strided")))
     return [(x, y, where) for x, y in pairs for where in (torch.float64, torch.bfloat16)]
@@ -84,8 +84,8 @@ def _tensor(draw: Draw, dtype: torch.dtype, *shape: int) -> torch.Tensor:
 def _expect_moved(student: Student, x: torch.Tensor, y: torch.Tensor, where: torch.dtype) -> None:
     got = expect_tuple(student.call("batch_to", x, y, where), 2, "a pair of tensors")
     want = _moved_by_torch(x, y, where)
-    for mine, other, torchs in zip(got, got[::-1], want, strict=True):
-        with within("", why=partial(_because, mine, other, torchs)):
+    for given, mine, other, torchs in zip((x, y), got, got[::-1], want, strict=True):
+        with within("", why=partial(_because, mine, other, torchs, given.dtype)):
             expect_close(mine, torchs, tolerance=0.0)
 
 
@@ -93,12 +93,19 @@ _RESHAPED = "Each of the two keeps its shape, whatever its dtype."
 _IS_FLOAT = (
     "A tensor of floats has to come back as `where`, the first or the second, of whichever dtype."
 )
+_OTHER_DTYPE = (
+    "What came has neither the dtype of what was given nor `where`. A tensor of floats has to come "
+    "back as `where`."
+)
+_HOLDS_WHOLE_NUMBERS = (
+    "The numbers of this tensor are whole, and it is one of floats all the same: its dtype decides."
+)
 _IS_NO_FLOAT = "Whole numbers, and True and False, have to keep the dtype that they have."
 _NO_ELEMENT = "A tensor without elements has a dtype too. It is a float or not, as the others are."
 _TURNED_ROUND = "The pair came back the other way round: x is first."
 
 
-def _because(got: Any, other: Any, want: torch.Tensor) -> str:
+def _because(got: Any, other: Any, want: torch.Tensor, given: torch.dtype) -> str:
     """Whether the `other` of the pair is the one, or what became of a number; "" where the verdict
     has a better word."""
     if not isinstance(got, torch.Tensor):
@@ -111,10 +118,14 @@ def _because(got: Any, other: Any, want: torch.Tensor) -> str:
             return _RESHAPED
         if not want.numel():
             return _NO_ELEMENT
-        return _IS_FLOAT if want.is_floating_point() else _IS_NO_FLOAT
+        if not want.is_floating_point():
+            return _IS_NO_FLOAT
+        if got.dtype != given:
+            return _OTHER_DTYPE
+        return _HOLDS_WHOLE_NUMBERS if want.equal(want.round()) else _IS_FLOAT
     place = int((got != want).flatten().nonzero()[0])
-    mine, torchs = (t.flatten()[place].item() for t in (got, want))
-    return f"The dtype is right. A number that has to be {torchs:.6g} came as {mine:.6g}."
+    mine, torchs = numbers_apart(*(t.flatten()[place].item() for t in (got, want)))
+    return f"The dtype is right. A number that has to be {torchs} came as {mine}."
 
 
 def _dtype(draw: Draw) -> torch.dtype:

@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
 from .meta_layer import (
     DTYPES,
     SMALL,
+    WITHOUT_HEAD,
     drawn_sizes,
     in_terms,
     moved_bytes,
@@ -44,9 +46,11 @@ def flops_per_byte(student: Student, draw: Draw) -> None:
     kinds = [(n, d, v, dtype) for n, d, v in sizes for dtype in DTYPES[:2]]
     kinds += [(*size, dtype) for size, dtype in zip(SMALL, cycle(DTYPES))]
     cases = [(n, d, v, dtype.itemsize) for n, d, v, dtype in kinds]
-    for (n, d, v, dtype), got in zip(kinds, student.each("flops_per_byte", cases), strict=True):
-        want = product_flops(n, d, v) / moved_bytes(n, d, v, dtype)
-        _expect_number(got, want, why=_because(got, n, d, v, dtype))
+    answers = student.each("flops_per_byte", cases)
+    with explaining(WITHOUT_HEAD):
+        for (n, d, v, dtype), got in zip(kinds, answers, strict=True):
+            want = product_flops(n, d, v) / moved_bytes(n, d, v, dtype)
+            _expect_number(got, want, why=_because(got, n, d, v, dtype))
 
 
 def _expect_number(got: object, want: float, *, why: str) -> None:

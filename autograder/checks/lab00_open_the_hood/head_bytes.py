@@ -7,10 +7,20 @@ from typing import Any
 
 import torch
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
-from .meta_layer import DTYPES, SMALL, apart, drawn_sizes, meta_layer, moved_bytes, moved_terms
+from .meta_layer import (
+    DTYPES,
+    SMALL,
+    WITHOUT_HEAD,
+    apart,
+    drawn_sizes,
+    meta_layer,
+    moved_bytes,
+    moved_terms,
+)
 
 
 @lab.question(
@@ -38,9 +48,10 @@ def head_bytes(student: Student, draw: Draw) -> None:
     kinds += [(5, 3, 7, torch.float8_e4m3fn), (300, 3, 7, torch.float32)]
     kinds += [(65_536, 64, 50_000, torch.float32)]  # beyond the integers of 32 bits
     cases = [(n, d, v, dtype.itemsize) for n, d, v, dtype in kinds]
-    for kind, got in zip(kinds, student.each("head_bytes", cases), strict=True):
-        want = moved_bytes(*kind)
-        expect_equal(got, want, why=_because(got, want, *kind))
+    with explaining(WITHOUT_HEAD):
+        for kind, got in zip(kinds, student.each("head_bytes", cases), strict=True):
+            want = moved_bytes(*kind)
+            expect_equal(got, want, why=_because(got, want, *kind))
 
 
 def _because(got: Any, want: int, n: int, d: int, v: int, dtype: torch.dtype) -> str:

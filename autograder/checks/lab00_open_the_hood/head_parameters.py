@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import onelayer
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal
 
 from . import lab
-from .meta_layer import SMALL, apart, drawn_sizes, meta_layer
+from .meta_layer import SMALL, WITHOUT_HEAD, apart, drawn_sizes, meta_layer
 
 
 @lab.question(
@@ -33,9 +34,10 @@ def head_parameters(student: Student, draw: Draw) -> None:
     sizes += [(5800, 5802)]
     # By way of 1 / d, in floats: the product is a little less than the number, and int cuts it off.
     sizes += [(11, 5), (47, 2), (49, 1)]
-    for (d, v), got in zip(sizes, student.each("head_parameters", sizes), strict=True):
-        want = sum(p.numel() for p in meta_layer(d, v).parameters())
-        expect_equal(got, want, why=_because(got, want, d, v))
+    with explaining(WITHOUT_HEAD):
+        for (d, v), got in zip(sizes, student.each("head_parameters", sizes), strict=True):
+            want = sum(p.numel() for p in meta_layer(d, v).parameters())
+            expect_equal(got, want, why=_because(got, want, d, v))
 
 
 CUT_OFF = (
@@ -48,7 +50,7 @@ def _because(got: Any, want: int, d: int, v: int) -> str:
     """By how much a number is wrong, or what it counts; "" for what is no number."""
     if type(got) is not int:
         return ""
-    if got == want - 1:
+    if got == want - 1 and (1, d, v) not in SMALL:  # there it may be a whole term
         return CUT_OFF
     terms = {"d": d, "v": v, "v * d": v * d, "1": 1}
     return apart(got, want, terms) or (

@@ -27,6 +27,12 @@ SMALL = [*itertools.product((1, 7, 4), (1, 4), (1, 4))]
 """(n, d, v) with 1 in each place, with equal sizes, and with none."""
 
 
+WITHOUT_HEAD = {
+    "NameError: name 'head'": "An answer is graded without `head`. All that it hangs on is among "
+    "the arguments."
+}
+
+
 def meta_layer(d: int, v: int, dtype: torch.dtype = torch.float32) -> nn.Linear:
     """torch's own layer, with sizes and without numbers."""
     return nn.Linear(d, v, device="meta", dtype=dtype)

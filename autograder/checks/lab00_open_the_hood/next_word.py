@@ -8,7 +8,7 @@ import torch
 
 import onelayer
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_equal
+from autograder.judge import Draw, Student, expect_equal, numbers_apart
 
 from . import lab
 from .sentences import SENTENCES
@@ -16,8 +16,12 @@ from .sentences import SENTENCES
 Head = tuple[torch.Tensor, torch.Tensor, torch.Tensor, list[str]]  # h, W, b and the words
 
 _RAISED = {
-    "NameError: name 'onelayer'": "All that the answer hangs on is among the arguments: h, W, b "
-    "and words."
+    **dict.fromkeys(
+        ("NameError: name 'onelayer'", "NameError: name 'head'"),
+        "All that the answer hangs on is among the arguments: h, W, b and words.",
+    ),
+    "RuntimeError: both arguments to matmul": "A product was asked of a number alone. The last row "
+    "of h has D numbers. Where T is 1, a squeeze() before it leaves one of them.",
 }
 
 
@@ -143,20 +147,25 @@ def _because(got: Any, want: str, logits: dict[str, float], last: torch.Tensor) 
     for what is none of the words."""
     if not isinstance(got, str) or got not in logits:
         return ""
+    mine, right = numbers_apart(logits[got], logits[want], digits=4)
     if not last.any():
         return (
             "The last row of h holds zeros here, and is a row as any other: each logit is its "
-            f"word's bias. That of {got!r} is {logits[got]:.4g}, and that of {want!r} is "
-            f"{logits[want]:.4g}."
+            f"word's bias. That of {got!r} is {mine}, and that of {want!r} is {right}."
         )
     if min(logits.values()) > _INFINITE_FROM:
         return (
-            f"In the last row the logit of {got!r} is {logits[got]:.4g}, and that of {want!r} is "
-            f"{logits[want]:.4g}. exp of either is infinite in float32: compare the logits."
+            f"In the last row the logit of {got!r} is {mine}, and that of {want!r} is {right}. exp "
+            "of either is infinite in float32: compare the logits."
+        )
+    if len(set(torch.tensor([logits[got], logits[want]]).bfloat16().tolist())) == 1:
+        return (
+            f"In the last row the logit of {got!r} is {mine}, and that of {want!r} is {right}. "
+            "Rounded, as to bfloat16, they are one number: compare them as they are."
         )
     return (
-        f"In the last row the logit of {got!r} is {logits[got]:.4g}, and that of {want!r} is "
-        f"{logits[want]:.4g}."
+        "A word's logit is the product of its row of W and the last row of h, plus its bias. That "
+        f"of {got!r} is {mine}, and that of {want!r} is {right}."
     )
 
 
@@ -215,6 +224,12 @@ next_word.wrong(
 )
 
 
+next_word.wrong(
+    "bias_added_to_the_positions",
+    "W @ h.T has a row for each word and a column for each position. b, (V,), stands beside the "
+    "columns there; beside h @ W.T it gives each word its own.",
+    next_word=lambda h, W, b, words: words[int((W @ h.T + b)[:, -1].argmax())],
+)
 next_word.wrong(
     "in_a_list",
     "The word is right, and it stands in a list. Return the word alone.",

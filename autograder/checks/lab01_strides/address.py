@@ -57,6 +57,7 @@ def address(student: Student, draw: Draw) -> None:
         ((-1, -2), (3, 4), (4, 1), 5),  # from the end in each of the two
         ((0, 0), (3, 4), (4, 1), 5),  # the walk is over where it begins
         ((2, 1), (4, 3), (1, 4), 0),
+        ((1,), (5,), (2,), 3),  # an offset beside steps of 2
         ((), (), (), 3),
     ]
     for small in _SMALL:
@@ -92,6 +93,11 @@ def _walk(got: Any, place: int, index: Sizes, size: Sizes, stride: Sizes, offset
     steps = [str(i % n * s) for i, n, s in zip(index, size, stride, strict=True)]
     if not steps:
         return "Without dimensions there is one element. It lies at the offset."
+    if min(index) < 0:
+        return (
+            f"The walk begins at the offset, {offset}, and its dimensions add {', '.join(steps)}. "
+            "Each index below 0 counts from the end of its own dimension."
+        )
     return f"The walk begins at the offset, {offset}, and its dimensions add {', '.join(steps)}."
 
 

@@ -153,6 +153,16 @@ def _(x: torch.Tensor, width: int) -> torch.Tensor:
     return windows - windows.mean(dim=1)
 
 
+@centre_windows.wrong(
+    "unit_stride",
+    "The windows were read with steps of 1 in the storage. x may itself be a view: its elements "
+    "are x.stride(0) apart.",
+)
+def _(x: torch.Tensor, width: int) -> torch.Tensor:
+    windows = x.as_strided((len(x) - width + 1, width), (1, 1))
+    return windows - windows.mean(dim=1, keepdim=True)
+
+
 centre_windows.wrong(
     "mean_of_all_windows",
     "Every window lost the same mean. Each has its own: mean(dim=1, keepdim=True).",

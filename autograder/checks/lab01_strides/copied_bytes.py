@@ -68,7 +68,15 @@ def _first_wrong(got: Any, want: list[int], steps: list[Step]) -> str:
         return (
             f"Step {k}, {steps[k][0]}, copied: its result fills a new storage of {want[k]} bytes."
         )
+    if steps[k][0] in _MAY_COPY:
+        return (
+            f"Step {k}, {steps[k][0]}, copied nothing: its result lies in the storage of its "
+            "input. This method copies only where it must, so its name does not tell."
+        )
     return f"Step {k}, {steps[k][0]}, copied nothing: its result lies in the storage of its input."
+
+
+_MAY_COPY = ("reshape", "contiguous", "flatten", "float", "double", "half", "long")
 
 
 def _walks(draw: Draw) -> list[tuple[torch.Tensor, list[Step]]]:

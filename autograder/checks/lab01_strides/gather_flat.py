@@ -18,11 +18,15 @@ _NOT_THERE = (
     "column times stride[1], in the whole storage."
 )
 _RAISED = {
-    **dict.fromkeys(("IndexError: index", "IndexError: out of range"), _NOT_THERE),
+    **dict.fromkeys(
+        ("IndexError: index", "IndexError: out of range", "RuntimeError: index"), _NOT_THERE
+    ),
     "RuntimeError: setStorage": "A view of this size reaches behind the end of the storage: its "
     "floats lie from the offset on, by both strides.",
     "RuntimeError: stack": "There may be no row in index: then there is nothing to stack, and the "
     "result is (0, K).",
+    "ZeroDivisionError": "A stride may be 0, as where a row is repeated: then there is nothing to "
+    "divide by. Compute each address.",
     "RuntimeError: shape": "The storage is no matrix of these rows: rows may overlap in it, lie "
     "apart, or come column by column. Compute each address.",
 }

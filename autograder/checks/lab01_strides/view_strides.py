@@ -91,17 +91,34 @@ def view_strides(student: Student, draw: Draw) -> None:
 
 
 def _exists(runs: str, size: Sizes, stride: Sizes, new_size: Sizes) -> str:
-    """Why there is a view, with a word on old sizes of 1 where whoever lets them end a run finds
-    none."""
+    """Why there is a view, with a word on what decides here: old sizes of 1 or strides of 0, where
+    whoever lets them end a run finds none, a first new size of 1, or which neighbours are one."""
     ending = _joined(zip(size, stride, strict=True))
-    if _cut([run for run in ending if run[0] != 1], new_size) is not None:
+    if _cut([run for run in ending if run[0] != 1], new_size) is None:
         return (
             f"A view exists here: the runs have {runs} elements, and each new size can be cut from "
-            "one of them."
+            "one of them. An old size of 1 ends no run, whatever its stride is."
+        )
+    dims = _longer(size, stride)
+    if _cut(_joined(dims, _but_not_repeated), new_size) is None:
+        return (
+            f"A view exists here: the runs have {runs} elements, and each new size can be cut from "
+            "one of them. Neighbours of stride 0 are one run too: 0 is 3 times 0."
+        )
+    if new_size[:1] == (1,):
+        return (
+            f"A view exists here: the runs have {runs} elements, and each new size can be cut from "
+            "one of them. The first new size is 1: it takes any stride, and needs no run."
+        )
+    if len(dims) > len(_runs(size, stride)):
+        return (
+            f"A view exists here: the runs have {runs} elements, and each new size can be cut from "
+            "one of them. Two neighbours are one run where the outer stride is the inner size "
+            "times the inner stride."
         )
     return (
-        f"A view exists here: the runs have {runs} elements, and each new size can be cut from one "
-        "of them. An old size of 1 ends no run, whatever its stride is."
+        f"A view exists here: the runs have {runs} elements, and each new size can be cut from "
+        "one of them."
     )
 
 
@@ -232,6 +249,11 @@ def _joined(
     return runs
 
 
+def _but_not_repeated(stride_before: int, reach: int) -> bool:
+    """Whether they join, for whoever lets a stride of 0 end a run."""
+    return stride_before == reach != 0
+
+
 def _cut(runs: list[tuple[int, int]], new_size: Sizes) -> Sizes | None:
     """The strides of new sizes that are cut from the right ends of `runs`."""
     left, step = 1, 1
@@ -283,8 +305,7 @@ def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
     "0 walks all of it.",
 )
 def _(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
-    runs = _joined(_longer(size, stride), lambda outer, reach: outer == reach != 0)
-    return _cut(runs, new_size)
+    return _cut(_joined(_longer(size, stride), _but_not_repeated), new_size)
 
 
 @view_strides.wrong(

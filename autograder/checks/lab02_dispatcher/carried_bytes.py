@@ -65,7 +65,7 @@ def _off_by(counted: Any, nbytes: int) -> str:
         )
     return (
         f"These are {nbytes - counted} bytes less than the operators of the way allocated. Each "
-        "new storage costs its size in bytes, and the result of a view keeps what was paid before."
+        "new storage costs its size in bytes, and any result keeps what its arguments carried."
     )
 
 
@@ -215,6 +215,19 @@ def _(x: torch.Tensor, steps: list[Step]) -> Carried:
 
     value, charges = _ledger(x, steps, charge)
     return value, charges[-1]
+
+
+@carried_bytes.wrong(
+    "history_lost_where_new",
+    "Only the bytes of the last new storage are left. A new storage costs its size on top of what "
+    "the arguments carried.",
+)
+def _(x: torch.Tensor, steps: list[Step]) -> Carried:
+    def charge(is_view: bool, result: torch.Tensor, read: int) -> int:
+        return 0 if is_view else result.untyped_storage().nbytes()
+
+    value, charges = _ledger(x, steps, charge)
+    return value, next((nbytes for nbytes in reversed(charges) if nbytes), 0)
 
 
 @carried_bytes.wrong("in_elements", "These are elements. storage.nbytes() gives bytes.")

@@ -8,7 +8,15 @@ from typing import Any
 import torch
 
 from autograder.checks.explaining import explaining
-from autograder.judge import Draw, Student, expect_close, expect_equal, expect_tuple, within
+from autograder.judge import (
+    Draw,
+    Student,
+    expect_close,
+    expect_equal,
+    expect_tuple,
+    numbers_apart,
+    within,
+)
 
 from . import lab
 from .keys import Names
@@ -85,7 +93,13 @@ def _because(got: Any, before: torch.Tensor, g: torch.Tensor, lr: float) -> str:
         return "w did not move along g: the step is w + alpha * g."
     if type(lr) is int and lr == -1:
         return f"w moved by {alpha:.3g} * g. alpha is 1 here, its default, and does not come."
-    return f"w moved by {alpha:.3g} * g. alpha is {-lr:.3g} here, and comes as a keyword."
+    if lr == 0:
+        return (
+            f"w moved by {alpha:.3g} * g. alpha is 0 here, and comes as a keyword: 0 is a value as "
+            "any other."
+        )
+    mine, right = numbers_apart(alpha, -float(lr), digits=3)
+    return f"w moved by {mine} * g. alpha is {right} here, and comes as a keyword."
 
 
 observed_step.wrong(

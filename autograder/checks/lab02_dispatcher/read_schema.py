@@ -70,6 +70,8 @@ def read_schema(student: Student, draw: Draw) -> None:
         "onelayer::named(Tensor(a) self, Tensor(b!) out) -> (Tensor(a) base, Tensor obs)"
     )
     _expect_lists(student, written_and_kept, (["out"], ["self"]))
+    unread = "onelayer::lone(Tensor(a) x, Tensor(b!) out) -> Tensor(b!)"
+    _expect_lists(student, unread, (["out"], ["out"]))  # a set that is neither written nor returned
     turned = "onelayer::turned(Tensor(a!) x, Tensor(b) y) -> (Tensor(b) second, Tensor(a!) first)"
     _expect_lists(student, turned, (["x"], ["x", "y"]))
     either = "onelayer::either(Tensor(a) x, Tensor y, Tensor(a) z) -> Tensor(a)"
@@ -467,6 +469,17 @@ def _(schema: str) -> tuple[Names | None, Names | None]:
     found, back = _arguments(schema), _returned(schema)
     written = [name for name, _, bang in found if bang]
     return written or None, [name for name, letter, _ in found if letter in back] or None
+
+
+@read_schema.wrong(
+    "written_is_shared",
+    "An argument that is written was counted as shared, and no return is in its set. Whether it is "
+    "written decides the first list only.",
+)
+def _(schema: str) -> Aliases:
+    found, back = _arguments(schema), _returned(schema)
+    written = [name for name, _, bang in found if bang]
+    return written, [name for name, letter, bang in found if bang or letter in back]
 
 
 @read_schema.wrong(

@@ -95,7 +95,20 @@ def _because(got: Any, served: str | None, key: str) -> str:
     if not (got is None or isinstance(got, str)):
         return ""
     rules = {key: 1, EXPLICIT: 2, IMPLICIT: 3, "Autograd": 4, "fallback": 5, None: 6}
+    if got in REGISTRABLE and got not in (key, *_ALIASES.get(key, ())):
+        return (
+            f"A registration for {got} does not serve {key}. Of the rules, the first that applies "
+            f"here is rule {rules[served]}."
+        )
     return f"Of the rules, the first that applies to {key} here is rule {rules[served]}."
+
+
+_ALIASES = {
+    "CPU": (EXPLICIT, IMPLICIT),
+    "SparseCPU": (EXPLICIT, IMPLICIT),
+    "AutogradCPU": (IMPLICIT, "Autograd"),
+}
+"""That may serve a key. The other keys have none."""
 
 
 def _parse(key: str) -> Any:

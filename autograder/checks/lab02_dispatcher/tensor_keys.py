@@ -331,6 +331,18 @@ def _(*kind: Any) -> Names:
     return [*keys[:at], "Negative", *keys[at:]] if kind[5] else keys
 
 
+tensor_keys.wrong(
+    "negative_before_inplace",
+    "Negative stands in front of ADInplaceOrView. Its place is behind it, before the backend's "
+    "key.",
+)(_bent(lambda kind: _first(_tensor_keys(kind), "Autocast", "Autograd", "Negative")))
+tensor_keys.wrong(
+    "no_negative_in_inference",
+    "A lazy -x that was made in inference_mode carries Negative too. It lacks autograd's key and "
+    "ADInplaceOrView.",
+)(_bent(lambda kind: _without(_tensor_keys(kind), "Negative") if kind[6] else _tensor_keys(kind)))
+
+
 @tensor_keys.wrong(
     "no_autocast_in_inference",
     "A tensor made in inference_mode keeps its autocast key. It lacks autograd's and "

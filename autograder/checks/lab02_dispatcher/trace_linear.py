@@ -60,7 +60,7 @@ def trace_linear(student: Student, draw: Draw) -> None:
         mine = [n for n in names if n not in _DIFFER]
         learning = [name for name, t in zip("xwb", (x, w, b), strict=True) if _learns(t)]
         with within(f"requires_grad of ({', '.join(learning)}),"):
-            expect_equal(mine, want, why=_other_line(mine, want))
+            expect_equal(mine, want, why=_other_line(mine, want, without_bias=b is None))
 
 
 def _learns(t: torch.Tensor | None) -> bool:
@@ -83,7 +83,7 @@ def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor 
     return cases
 
 
-def _other_line(names: list[Any], want: Names) -> str:
+def _other_line(names: list[Any], want: Names, *, without_bias: bool) -> str:
     """Of names that are more, and at once less, than what was to be recorded: which."""
     if strange := [n for n in names if not (isinstance(n, str) and n.startswith("aten."))]:
         if any(isinstance(n, str) and n in str(strange[0]) for n in want) or len(names) < 2:
@@ -101,6 +101,8 @@ def _other_line(names: list[Any], want: Names) -> str:
     more, less = Counter(names) - Counter(want), Counter(want) - Counter(names)
     if not (more and less):
         return ""
+    if without_bias and "aten.addmm.default" in more:
+        return "b is None here, and F.linear(x, w, None) adds nothing: it dispatches no addmm."
     return (
         f"F.linear(x, w, b), its sum and its backward dispatch {next(iter(more))} less often with "
         f"these three, and {next(iter(less))} more often: something else was recorded."

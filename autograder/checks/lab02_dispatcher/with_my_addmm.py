@@ -37,7 +37,7 @@ def with_my_addmm(student: Student, draw: Draw) -> None:
 
     xs (list of x (..., D)), w (V, D), b (V,) -> (calls, results, F.linear(xs[0], w, b) afterwards).
     """
-    for begins in ("flat", *["all"] * len(draw.cases(2)), "turned"):
+    for begins in ("flat", "two", *["all"] * len(draw.cases(2)), "turned"):
         w, b = _whole(draw, 20, 64, largest=20).requires_grad_(), _whole(draw, 20)
         flat, deep = _whole(draw, 3, 64), _whole(draw, 2, 3, 64)
         turned = _whole(draw, 3, 2, 64).transpose(0, 1)  # takes no addmm
@@ -46,7 +46,12 @@ def with_my_addmm(student: Student, draw: Draw) -> None:
         xs += [_whole(draw, n, 64) for n in draw.sizes(1, high=5)]
         columns = _whole(draw, 64, 3).t()
         one = _whole(draw, 64)  # as many dimensions as a bias
-        xs = {"flat": [flat], "turned": [turned, one, flat, flat, one, columns], "all": xs}[begins]
+        xs = {
+            "flat": [flat],
+            "two": [flat, _whole(draw, 2, 64)],  # of which whoever puts them together makes one
+            "all": xs,
+            "turned": [turned, one, flat, flat, one, columns],
+        }[begins]
         want = _override(xs, w, b)  # before the student's kernel can be in the table
         with explaining(_RAISED):
             got = student.call("with_my_addmm", xs, w, b)
@@ -211,8 +216,8 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 with_my_addmm.wrong(
     "never_counted",
-    "The results are right and the count is 0. `calls += 1` belongs into your kernel, with "
-    "`nonlocal calls`: else it changes another variable.",
+    "The results are right and the count is 0. Each call of your kernel adds 1, with `nonlocal "
+    "calls` in it, and `calls` is looked at when the last x has run.",
     with_my_addmm=lambda xs, w, b: (0, *_override(xs, w, b)[1:]),
 )
 

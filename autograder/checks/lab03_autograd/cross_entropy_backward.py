@@ -85,7 +85,7 @@ def _expect_gradient(student: Student, z: Tensor, target: Tensor, dloss: float) 
         raise Wrong(expected="numbers", got="nan", where="in dz", why=_of_nan(got, z))
     # Room for z - logsumexp(z) in float32, where logits of some hundreds keep five digits.
     want = _torchs_cross_entropy(z, target, dloss)
-    rule = _sum_of_a_row(got, want, target) or _unlikely_target(got, want, z, target)
+    rule = _sum_of_a_row(got, want, target, dloss) or _unlikely_target(got, want, z, target)
     with saying(rule if dloss else NOTHING_ARRIVES):
         expect_close(got, want, tolerance=1e-4)
 
@@ -102,7 +102,7 @@ def _of_nan(got: Tensor, z: Tensor) -> str:
     return UNDERFLOW if is_empty and rows.equal(nan.any(dim=1)) else ""
 
 
-def _sum_of_a_row(got: Any, want: Tensor, target: Tensor) -> str:
+def _sum_of_a_row(got: Any, want: Tensor, target: Tensor, dloss: float) -> str:
     """A sentence where a row of dz does not sum to 0."""
     if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
         return ""
@@ -111,6 +111,12 @@ def _sum_of_a_row(got: Any, want: Tensor, target: Tensor) -> str:
     if not bool(sums.isfinite().all()) or sums[row].abs() <= 0.01 * want.abs().max():
         return ""
     if target[row] < 0:
+        one = -dloss / int((target >= 0).sum())
+        if int(got[row].count_nonzero()) == 1 and abs(float(sums[row]) - one) < 1e-3 * abs(one):
+            return (
+                f"Row {row} has target -100, and its softmax is 0, which is right. But a 1 was "
+                "taken away in it, as in a row that counts: all of its gradient is 0."
+            )
         return f"Row {row} has target -100: it does not count, and all of its gradient is 0."
     return (
         f"Row {row} of dz sums to {float(sums[row]):.3g}. Each row sums to 0: what the target "

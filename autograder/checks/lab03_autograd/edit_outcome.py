@@ -224,8 +224,9 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
 
 @edit_outcome.wrong(
     "no_error_is_harmless",
-    "No error was raised, and still harm was done: the gradient is wrong now. Compare it with the "
-    "one without the edit, or ask whether backward reads what was edited.",
+    "No error was raised, and still harm was done: the gradient is wrong now. Compare it with a "
+    "copy of the one without the edit, for a second backward may write into the same .grad. Or ask "
+    "whether backward reads what was edited.",
 )
 def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
     outcome = torchs_outcome(op, inputs, edited, way)

@@ -17,6 +17,10 @@ SEVERAL = (
     "Every wrong row is one of a word that occurs more than once. Each of its places is a path, "
     "and adds all of its dy."
 )
+MISPLACED = (
+    "The sum over the rows is right, so no gradient is lost, but some lie in the rows of other "
+    "words. dy[b, t] belongs to row tokens[b, t]: flatten both in the same order."
+)
 
 
 @lab.question(
@@ -55,17 +59,23 @@ def embedding_backward(student: Student, draw: Draw) -> None:
         got = student.call("embedding_backward", dy, tokens, rows)
         want = _torchs_embedding(dy, tokens, rows)
         tolerance = 1e-5 if dtype is torch.float32 else 1e-12
-        with saying(_by_how_often(got, want, tokens, tolerance)):
+        with saying(_by_the_rows(got, want, tokens, tolerance)):
             expect_close(got, want, tolerance=tolerance)
 
 
-def _by_how_often(got: Any, want: Tensor, tokens: Tensor, tolerance: float) -> str:
-    """A sentence where only the rows of words that occur more than once are wrong."""
+def _by_the_rows(got: Any, want: Tensor, tokens: Tensor, tolerance: float) -> str:
+    """A sentence where only the rows of words that occur more than once are wrong, or all are
+    right together."""
     if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
         return ""
-    wrong = ~((got.detach() - want).abs() <= tolerance * want.abs().max()).all(dim=1)  # nan too
+    off, room = got.detach() - want, tolerance * want.abs().max()
+    wrong = ~(off.abs() <= room).all(dim=1)  # nan too
     once = tokens.flatten().bincount(minlength=len(want)) <= 1
-    return SEVERAL if bool(wrong.any()) and not bool(wrong[once].any()) else ""
+    if not bool(wrong.any()):
+        return ""
+    if not bool(wrong[once].any()):
+        return SEVERAL
+    return MISPLACED if bool((off.sum(dim=0).abs() <= len(want) * room).all()) else ""
 
 
 def _torchs_embedding(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
@@ -177,6 +187,15 @@ def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
 def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
     turned = tokens.T.reshape(tokens.shape)
     return _torchs_embedding(dy, turned, rows)
+
+
+@embedding_backward.wrong(
+    "dy_turned",
+    "dy was flattened down the columns and the tokens along the rows, so gradients went to the "
+    "words of other places. Flatten both the same way.",
+)
+def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    return _torchs_embedding(dy.transpose(0, 1).reshape(dy.shape), tokens, rows)
 
 
 @embedding_backward.wrong(

@@ -36,6 +36,30 @@ NO_FIRST_ROW = (
     "x and dy have no row here, and so no first one. dx, dw and db are there all the same: take "
     "their shapes from x, from w and from w's rows; dw and db are all 0."
 )
+NOTHING_TO_STACK = (
+    "x and dy have no row here, and torch.stack and torch.cat refuse an empty list. dx has no row "
+    "then, and dw and db are all 0: a product or a sum over all rows at once gives them."
+)
+_RAISED = {
+    "IndexError": NO_FIRST_ROW,  # whoever begins with the first row, dy[0], finds none
+    "RuntimeError: stack expects a non-empty": NOTHING_TO_STACK,
+    "ValueError: torch.cat(): expected a non-empty": NOTHING_TO_STACK,
+    "AttributeError: 'int' object": NO_ROW,
+}
+MIXED = (
+    "x, w and dy are float64 here, and torch refuses to mix them with another dtype. What "
+    "torch.ones or torch.zeros makes is float32 unless it is told: dtype=dy.dtype."
+)
+_MIXED = {
+    f"RuntimeError: {begins}": MIXED
+    for begins in (
+        "expected m1 and m2 to have the same dtype",
+        "expected scalar type",
+        "addmv input tensors must have the same dtype",
+        "self and mat2 must have the same dtype",
+        "index_add_(): self",
+    )
+}
 
 
 @lab.question(
@@ -60,15 +84,15 @@ def linear_backward(student: Student, draw: Draw) -> None:
     single = [(4, 1, 3), (4, 3, 1), (1, 1, 1)]  # one word, one feature, one of each
     for n, v, d in [(3, 4, 4), (5, 4, 4), (4, 4, 4), *drawn, *single]:
         dy, x, w = draw.tensor(n, v), draw.tensor(n, d, layout=draw.layout()), draw.tensor(v, d)
-        # Whoever begins with the first row, dy[0], finds none.
-        with explaining({} if n else {"IndexError": NO_FIRST_ROW}):
+        with explaining({} if n else _RAISED):
             got = student.call("linear_backward", dy, x, w)
         turned = _of_dx(got, dy, w) if n else NO_ROW
         with saying(turned):
             alone = _ALONE | ({"dx": turned} if turned else {})
             expect_each(got, _torchs_linear(dy, x, w), "dx dw db", alone=alone)
     wide = [draw.tensor(*shape, dtype=torch.float64) for shape in ((5, 3), (5, 2), (3, 2))]
-    got = student.call("linear_backward", *wide)
+    with explaining(_MIXED):
+        got = student.call("linear_backward", *wide)
     expect_each(got, _torchs_linear(*wide), "dx dw db", tolerance=1e-12, alone=_ALONE)
 
 

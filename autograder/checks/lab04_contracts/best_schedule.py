@@ -20,6 +20,11 @@ from .schedules import (
     segments,
 )
 
+LOWEST = (
+    "No schedule has a lower peak than this one. The budget allows more: use it, and recompute "
+    "less."
+)
+
 
 @lab.question(
     "best_schedule",
@@ -73,7 +78,7 @@ def _expect_best(got: Any, nbytes: Ints, flops: Ints, budget: int) -> None:
     """Any schedule that fits and that no other one beats: there may be several."""
     fits = [keep for keep in every_schedule(len(nbytes)) if peak(nbytes, keep) <= budget]
     if not fits or got is None:
-        return expect_equal(got, None) if not fits else _refused(fits, nbytes)
+        return expect_equal(got, None) if not fits else _refused(fits, nbytes, flops)
     keep = _as_schedule(got, len(nbytes))
     if (held := peak(nbytes, keep)) > budget:
         why = "This schedule does not fit: while a segment goes back, all of it is held again."
@@ -86,13 +91,20 @@ def _expect_best(got: Any, nbytes: Ints, flops: Ints, budget: int) -> None:
                 "This schedule fits, but another one that fits recomputes less, and keeps no more "
                 "activations: which are kept decides, not how many."
             )
+        if held < budget and held == min(peak(nbytes, k) for k in fits):
+            why = LOWEST
         raise Wrong(expected=f"{best:,} FLOPs run again", got=f"{mine:,}", why=why)
     return None
 
 
-def _refused(fits: list[Keep], nbytes: Ints) -> None:
+def _refused(fits: list[Keep], nbytes: Ints, flops: Ints) -> None:
     lowest = min(peak(nbytes, keep) for keep in fits)
-    why = "Some schedule fits."
+    why = "A schedule fits here. None is the answer where every one has its peak over the budget."
+    if min(again(flops, keep) for keep in fits) == again(flops, [0]):
+        why = (
+            "A schedule fits here, and the best that fits recomputes as much as [0] does: a record "
+            "that begins with that number, and has to be beaten, finds none. Begin with no record."
+        )
     raise Wrong(expected=f"a schedule: one has a peak of {lowest:,}", got="None", why=why)
 
 
@@ -132,11 +144,7 @@ def _(nbytes: Ints, flops: Ints, budget: int) -> Keep | None:
     return _cheapest([k for k in every if peak_never_freed(nbytes, k) <= budget], flops)
 
 
-@best_schedule.wrong(
-    "lowest_peak",
-    "This is the schedule with the lowest peak. The budget allows more: use it all, and recompute "
-    "less.",
-)
+@best_schedule.wrong("lowest_peak", LOWEST)
 def _(nbytes: Ints, flops: Ints, budget: int) -> Keep | None:
     lowest = min(every_schedule(len(nbytes)), key=lambda keep: peak(nbytes, keep))
     return lowest if peak(nbytes, lowest) <= budget else None

@@ -205,13 +205,19 @@ def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     return capped, lost, dz, NEW
 
 
-@cap_in_place.wrong(
-    "both_ends_cut",
-    "z was cut off at both ends. The limit is an upper one: what is far below it stays.",
-)
+BOTH_ENDS = "z was cut off at both ends. The limit is an upper one: what is far below it stays."
+
+
+@cap_in_place.wrong("both_ends_cut", BOTH_ENDS)
 def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     _, lost, dz = _cap(z, limit, dy)
     return z.clamp(-limit, limit), lost, dz, NEW
+
+
+@cap_in_place.wrong("both_ends_masked", BOTH_ENDS)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    _, lost, _ = _cap(z, limit, dy)
+    return z.clamp(-limit, limit), lost, dy * (z.abs() <= limit), NEW
 
 
 @cap_in_place.wrong(

@@ -248,6 +248,12 @@ checkpoint_block.wrong(
     checkpoint_backward=from_the_side,
 )
 checkpoint_block.wrong(
+    "dropped_and_not_scaled",
+    "dx and dw1 are 0.9 times what they should be. Dropout divides what it keeps by 0.9, and "
+    "multiplies the gradient on its way back by the same numbers: 0, or 1 / 0.9.",
+    checkpoint_backward=answering(lambda grads: (0.9 * grads[0], 0.9 * grads[1], grads[2])),
+)
+checkpoint_block.wrong(
     "weights_swapped",
     "dw2 came before dw1. The order is that of the arguments: (dx, dw1, dw2).",
     checkpoint_backward=weights_swapped,

@@ -464,8 +464,8 @@ head_loss.wrong(
 )
 head_loss.wrong(
     "one_not_scaled",
-    "The 1 at the target was taken away behind the scaling. It is a part of dz, so it is divided "
-    "by N and multiplied by dloss as well.",
+    "A whole 1 was taken away at the target, where the probabilities are divided by N already. It "
+    "is a part of dz: take it away first, and scale all of dz then.",
     head_loss_backward=with_logits(subtracting_late),
 )
 head_loss.wrong(

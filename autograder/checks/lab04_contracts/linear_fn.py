@@ -22,7 +22,15 @@ from autograder.judge import (
 )
 
 from . import harness, lab
-from .answers import LEARNING, Answers, Maybe, expect_answers, expect_named, parts
+from .answers import (
+    LEARNING,
+    MIXED_DTYPES,
+    Answers,
+    Maybe,
+    expect_answers,
+    expect_named,
+    parts,
+)
 
 NO_BIAS = "y lacks the bias: this is x @ w.T alone. Add b where it is not None."
 
@@ -81,7 +89,7 @@ def _ask(
     b = draw.tensor(v, dtype=dtype, requires_grad=needs[2]) if with_bias else None
     dy = draw.tensor(n, v, dtype=dtype)
     tolerance = 1e-12 if dtype is torch.float64 else 1e-5
-    with explaining(_RAISED):
+    with explaining(_RAISED | (MIXED_DTYPES if dtype is torch.float64 else {})):
         got = room.call("linear_fn", x, w, b, dy)
     y, saved, answers = parts(got, "y, saved, answers")
     is_like_x = isinstance(y, Tensor) and y.dtype == dtype
@@ -108,6 +116,10 @@ def _expect_saved(saved: list[Tensor], x: Tensor, w: Tensor, b: Maybe) -> None:
     if got == want:
         return
     why = "Something was saved that no needed gradient reads."
+    if got - want == {"x"}:
+        why = "x was saved, and nobody reads it here: only dw does, and w needs no gradient."
+    elif got - want == {"w"}:
+        why = "w was saved, and nobody reads it here: only dx does, and x needs no gradient."
     if "a copy" in got:
         why = "What was saved is a new tensor: save the input itself, and no byte is copied."
     elif "b" in got:

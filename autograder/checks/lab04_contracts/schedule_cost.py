@@ -67,6 +67,11 @@ def _which(got: Any, want: Pair, nbytes: Ints, flops: Ints, keep: Keep) -> str:
         return ""
     held = held_at_peak(nbytes, keep)
     ran = [i - 1 for i in range(len(flops)) if i not in keep]
+    if got[1] == want[1] and not ran:
+        return (
+            "The FLOPs are right: nothing runs again. The peak is there all the same, at the end "
+            f"of the forward, where activations {held} are held."
+        )
     if got[1] == want[1]:
         return f"The FLOPs are right. The peak comes while activations {held} are held."
     if got[0] == want[0]:
@@ -296,6 +301,28 @@ def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
                for s, e in segments(len(nbytes), keep) for i in range(s, e))  # fmt: skip
     most = max(most, sum(nbytes[k] for k in keep))
     return most, sum(sum(flops[:i]) for i in range(len(nbytes)) if i not in keep)
+
+
+@schedule_cost.wrong(
+    "from_the_start_beside_what_is_held",
+    "The way back began at activation 0. It begins at the nearest kept one below: what lies under "
+    "it need not run again.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    last = [end - 1 for start, end in segments(len(nbytes), keep) if end - start > 1]
+    return peak(nbytes, keep), sum(sum(flops[:i]) for i in last)
+
+
+@schedule_cost.wrong(
+    "last_input_still_there",
+    "The last layer's input was taken for held when backward begins. Only what is in `keep` stays "
+    "behind the forward: the last activation is made again too.",
+)
+def _(nbytes: Ints, flops: Ints, keep: Keep) -> Pair:
+    def from_the_nearest(held: set[int], i: int) -> range:
+        return range(max(k for k in held if k < i), i)
+
+    return _walked(nbytes, flops, sorted({*keep, len(nbytes) - 1}), from_the_nearest)
 
 
 schedule_cost.wrong(

@@ -20,12 +20,26 @@ def broken_rule(got: Any, want: Plain, requests: Requests) -> str:
     if held is None:
         return ""
     alive: dict[str, tuple[int, int]] = {}
+    through: set[str] = set()  # what was alive when the cache was emptied
     for verb, *rest in requests:  # in their order: a name that was freed can be given again
         if verb == "alloc":
             alive[rest[0]] = rest[1], rest[2]
         elif verb == "free":
             del alive[rest[0]]
-    return next(_broken(held, want, alive), "")
+        through = {*alive} if verb == "empty_cache" else through & {*alive}
+    alone = {blocks[0][1] for *_, blocks in want if len(blocks) == 1}
+    filling = {name for name in through if name in alone}
+    return next(_emptied(held, filling), "") or next(_broken(held, want, alive), "")
+
+
+def _emptied(held: Plain, filling: set[str]) -> Iterator[str]:
+    """filling: those that fill a segment each, and were there when the cache was emptied."""
+    there = {name for *_, blocks in held for _, name in blocks}
+    for name in sorted(filling - there):
+        yield (
+            f"{name} fills a segment, was not freed, and is gone. empty_cache gives back segments "
+            "that are one free block, and none with a tensor in it."
+        )
 
 
 def _read(got: Any) -> Plain | None:

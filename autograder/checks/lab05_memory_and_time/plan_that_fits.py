@@ -146,9 +146,26 @@ def _expect_fit(plan: Plan, work: Work) -> None:
             raise Wrong(
                 expected=f"a plan that fits {capacity // MIB} MiB",
                 got=f"out of memory at plan[{n}], {request[1]}",
-                why=f"Tensors hold {held.allocated // MIB} MiB there, the allocator has reserved "
+                why=_not_freed(plan, n, work)
+                or f"Tensors hold {held.allocated // MIB} MiB there, the allocator has reserved "
                 f"{held.reserved // MIB} MiB, and {request[1]} needs {request[2] // MIB} more.",
             ) from None
+
+
+def _not_freed(plan: Plan, n: int, work: Work) -> str:
+    """A sentence where tensors are held at step n that nothing reads from there on."""
+    reads = {name: reads for name, reads, _ in work}
+    to_come = {read for verb, name in plan[n:] if verb == "run" for read in reads[name]}
+    freed = {name for verb, name in plan[:n] if verb == "free"}
+    made = [name for verb, name in plan[:n] if verb == "run"]
+    idle = [name for name in made if name not in freed | to_come | {work[-1][0]}]
+    mib = sum(size for name, _, size in work if name in idle) // MIB
+    return (
+        f"{mib} MiB are held there by tensors that no later work reads, the first of them "
+        f"{idle[0]}. Each can go as soon as its last reader has run."
+        if idle
+        else ""
+    )
 
 
 def _requests(plan: Plan, work: Work) -> list[Request]:

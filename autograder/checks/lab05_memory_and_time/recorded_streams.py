@@ -165,10 +165,21 @@ def _about(missing: Sequence[Pair], more: Sequence[Pair], program: Program) -> s
         return f"No step uses {name} on stream {stream}."
     if home[name] == stream:
         return OWN_STREAM
+    if ("sync",) in _behind_the_last_use(name, stream, program):
+        return (
+            f"A sync comes behind the use of {name} on stream {stream}. All work is over then, and "
+            "every stream knows it: no record is needed."
+        )
     return (
         f"When {name} is freed its own stream, {home[name]}, knows that the use on stream {stream} "
         "is over: no record is needed."
     )
+
+
+def _behind_the_last_use(name: str, stream: int, program: Program) -> Program:
+    """The steps from the last use of `name` on `stream` to where it is freed."""
+    last = max(n for n, step in enumerate(program) if step == ("use", name, stream))
+    return program[last : program.index(("free", name))]
 
 
 def _others(program: Program) -> list[Pair]:
@@ -207,8 +218,8 @@ recorded_streams.wrong(
 )
 recorded_streams.wrong(
     "sync_for_ever",
-    "Behind a sync no tensor was recorded any more. A sync ends the work that was given before it: "
-    "a use that comes later is not over.",
+    "Uses behind a sync were taken for over, as those before it are. A sync ends the work that was "
+    "given before it: a use that comes later is not over.",
     recorded_streams=lambda program: sorted(
         _needed(program[: [*program, ("sync",)].index(("sync",))])
     ),

@@ -246,10 +246,13 @@ def _fused(
     neighbours_only: bool = False,
     said: bool = False,
     first_product_only: bool = False,
+    returned: bool = False,
+    addmm_too: bool = False,
 ) -> Rows:
     """The pass, and what people leave out of it. Shared products: fused with a second run of the
     product. said: beta and alpha are handed on where they are 1, too. first_product_only: where the
-    first of two products is shared, the second is not looked at."""
+    first of two products is shared, the second is not looked at. returned: the output is no reader.
+    addmm_too: an addmm is taken for a product."""
     graph = graph_of(rows)
     mm, add, addmm = map(operator, (MM, ADD, ADDMM))
     for node in list(graph.nodes):
@@ -257,7 +260,8 @@ def _fused(
             continue
         for at, other in orders:
             product, t = node.args[at], node.args[other]
-            if not isinstance(product, fx.Node) or product.target is not mm:
+            products = (mm, addmm) if addmm_too else (mm,)
+            if not isinstance(product, fx.Node) or product.target not in products:
                 continue
             if not (isinstance(t, fx.Node) or numbers) or (t is product and not doubled):
                 continue
@@ -265,7 +269,8 @@ def _fused(
                 neighbours_only and node.prev is not product
             ):
                 continue
-            if len(product.users) > 1 and not shared:
+            readers = [user for user in product.users if not returned or user.op != "output"]
+            if len(readers) > 1 and not shared:
                 if first_product_only:
                     break
                 continue
@@ -280,7 +285,7 @@ def _fused(
             kept = (alpha != 1 or said) and keep_alpha and not (nought_lost and not alpha)
             scales = dict.fromkeys(("beta", "alpha") if both else (scale,), alpha) if kept else {}
             with graph.inserting_before(product if early else node):
-                new = graph.call_function(addmm, (t, *product.args), scales)
+                new = graph.call_function(addmm, (t, *product.args[-2:]), scales)
             node.replace_all_uses_with(new)
             graph.erase_node(node)
             if erase and (erase_all or not product.users):
@@ -410,6 +415,12 @@ bias_into_product.wrong(
     bias_into_product=partial(_fused, numbers=True),
 )
 bias_into_product.wrong(
+    "addmm_too",
+    "An addition behind an addmm was fused as if that were a product, and what the addmm adds got "
+    "lost. Only `mm` is a product alone: compare the operator, not a part of its name.",
+    bias_into_product=partial(_fused, addmm_too=True),
+)
+bias_into_product.wrong(
     "sums_read_twice_left",
     "An addition whose result is read several times is left. Only the product must have no other "
     "reader: those of the sum read the addmm.",
@@ -427,7 +438,7 @@ bias_into_product.wrong(
     "A product that the graph returns was fused and taken away. The output reads it as well.",
 )
 def _(rows: Rows) -> Rows:
-    fused = _fused(rows, shared=True)
+    fused = _fused(rows, returned=True)
     inner = {arg for _, op, args, _ in fused if op != "output" for arg in args}
     return [row for row in fused if row[1] != MM or row[0] in inner]
 

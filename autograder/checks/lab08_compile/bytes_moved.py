@@ -46,7 +46,7 @@ def bytes_moved(student: Student, draw: Draw) -> None:
     rows (a listing; pointwise operators and at most one product), shapes (name of an input -> its
     shape; all float32) -> (eager bytes, compiled bytes).
     """
-    cases = [("all kept", 2, False), ("plain", 0, True), ("head", 1, True), ("square", 1, False)]
+    cases = [("all kept", 3, False), ("plain", 0, True), ("head", 1, True), ("square", 1, False)]
     cases.append(("returned", 1, False))
     kinds = [(draw.choice(("head", "plain")), draw.integer(0, 1), draw.choice((True, False)))]
     drawn = [_drawn(draw, *kind) for kind in (*cases, *(kinds[0] for _ in draw.cases(1)))]
@@ -71,9 +71,9 @@ def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shape
     that nobody reads (in a head one that such a one reads) of an input that nobody else reads,
     and an intermediate that is returned as well. A square head has kernels before and behind
     its product that read the same tensors. Of a returned one the product's factor is a result
-    as well, and where all is kept one tensor before it and six behind it are, of which four are
+    as well, and where all is kept two tensors before it and six behind it are, of which four are
     read by the next and two by nobody else: that tells results that were not written from each
-    other and from a product that was not."""
+    other, from a factor that was not and from a product that was not."""
     n, d, v = draw.integer(4, 6), draw.integer(7, 9), draw.choice((11, 13, 17, 19, 23, 29))
     d = v if kind == "square" else d
     width = v if kind == "plain" else d
@@ -108,7 +108,7 @@ def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shape
     unread: Rows = [("q", "aten.sub.Tensor", ["u", "e"], {}), ("k", "aten.relu.default", ["e"], {})]
     unread += [("j", "aten.tanh.default", ["k"], {})] if kind == "head" else []
     rows += unread if extra else []
-    also = ["p0", "u", "v", "t", "s", "a"] if kind == "all kept" else ["u"] if extra else []
+    also = ["p0", "p1", "u", "v", "t", "s", "a"] if kind == "all kept" else ["u"] if extra else []
     results = [*also, "z"] if kind == "all kept" else ["z", *also]
     results += [before_it] if kind == "returned" else []
     rows.append(("out", "output", results, {}))
@@ -193,6 +193,7 @@ class Rules:
     epilogue: bool = False  # the product's result stays inside the kernel behind it
     first_result: bool = False  # only the first result is written
     wide: bool = False  # a row that is broadcast counts for all its rows
+    eager_wide: bool = False  # in eager mode alone
     one_kernel: bool = False  # the product too is part of the one fused kernel
     eager_sweeps: bool = False  # eager mode leaves out what nobody reads
     inputs_only: bool = False  # compiled, no kernel reads what another wrote
@@ -204,6 +205,8 @@ class Rules:
     inside_written: bool = False  # a kernel writes all that it makes
     results_written: bool = True  # what the caller gets is written
     read_results_written: bool = True  # also where an operator of the same kernel reads it
+    early_results_written: bool = True  # also where they are made before a product
+    factor_at_hand: bool = False  # the kernel behind the product has what the one before it made
     product_writes: bool = True
     product_reads: bool = True
     factor_written: bool = True  # what the product reads leaves the kernel before it
@@ -220,15 +223,17 @@ class Rules:
         body = [row for row in rows if row[1] not in ("input", "output")]
         numel, results = _elements(body, shapes), rows[-1][2]
         eager = sum(
-            self.reads * self.eager_reads * sum(self.read(numel, name, op, a) for a in _names(args))
+            self.reads
+            * self.eager_reads
+            * sum(self.read(numel, name, op, a, self.eager_wide) for a in _names(args))
             + self.writes * self.eager_writes * numel[name]
             for name, op, args, _ in body
             if not self.eager_sweeps or name in _alive(body, results)
         )
         return 4 * eager, 4 * self.compiled(body, results, numel)
 
-    def read(self, numel: dict[str, int], name: str, op: str, arg: str) -> int:
-        return numel[name] if self.wide and op != MM else numel[arg]
+    def read(self, numel: dict[str, int], name: str, op: str, arg: str, wide: bool = False) -> int:
+        return numel[name] if (self.wide or wide) and op != MM else numel[arg]
 
     def compiled(self, body: Rows, results: list[Any], numel: dict[str, int]) -> int:
         whole = body
@@ -248,6 +253,8 @@ class Rules:
             for arg in _names(args):
                 inside = kernel.get(arg) == kernel[name] or (self.epilogue and arg == "m")
                 inside = inside or (self.inputs_only and arg in kernel)
+                behind = kernel[name] != "product" and kernel.get(arg) in (0, 1)
+                inside = inside or (self.factor_at_hand and behind)
                 by = "any" if self.inputs_once and arg not in kernel and op != MM else kernel[name]
                 if not inside and not (self.once and (arg, by) in done):
                     seen = self.reads and self.compiled_reads and (self.product_reads or op != MM)
@@ -275,6 +282,8 @@ class Rules:
         away = any(k != kernel[name] and (k != "product" or self.factor_written) for k in readers)
         returned = name in kept and self.results_written
         returned = returned and (self.read_results_written or kernel[name] not in readers)
+        early = kernel[name] == 0 and "product" in kernel.values()
+        returned = returned and (self.early_results_written or not early)
         return returned or unread or away or self.inside_written
 
 
@@ -372,18 +381,19 @@ bytes_moved.wrong(
     "register once it is there.",
     bytes_moved=Rules(once=False).predict,
 )
-bytes_moved.wrong(
-    "broadcast_rows",
-    "A tensor of one row was counted as if it were as large as the result that it is broadcast "
-    "to. Broadcast, it has stride 0 along the rows: its bytes are those of one row.",
-    bytes_moved=Rules(wide=True).predict,
-)
 
 
 def _ruled(name: str, sentence: str, **how: Any) -> None:
     bytes_moved.wrong(name, sentence, bytes_moved=Rules(**how).predict)
 
 
+for _name, _how in {"broadcast_rows": "wide", "eager_broadcast_rows": "eager_wide"}.items():
+    _ruled(
+        _name,
+        "A tensor of one row was counted as if it were as large as the result that it is broadcast "
+        "to. Broadcast, it has stride 0 along the rows: its bytes are those of one row.",
+        **{_how: True},
+    )
 _ruled(
     "eager_reads_only",
     "The eager bytes lack the writes. Each operator writes its result.",
@@ -446,6 +456,18 @@ _ruled(
     "A result that the same kernel reads as well was not written. The caller gets it too, so it "
     "has to leave the kernel.",
     read_results_written=False,
+)
+_ruled(
+    "early_results_not_written",
+    "A result that is made before the product was not written. The kernel before it writes what "
+    "the caller needs, and not the factor alone.",
+    early_results_written=False,
+)
+_ruled(
+    "factor_at_hand",
+    "What is made before the product was not read behind it. The kernel behind is another one: it "
+    "reads from memory what the kernel before wrote.",
+    factor_at_hand=True,
 )
 _ruled(
     "product_not_written",

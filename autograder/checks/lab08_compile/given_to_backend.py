@@ -74,6 +74,12 @@ _AT_EACH_RUN = (
 )
 
 
+_LISTED_AT_EACH_RUN = (
+    "A graph is listed once for each of its runs, as where what runs lists it, or where each call "
+    "compiles anew. Compile once, and count in the backend, which gets each graph once."
+)
+
+
 def _counted_by_kind(listed: Any, given: Given) -> str:
     """Of the first graph that was counted wrongly: what its operations are."""
     right = _operations(given)
@@ -83,10 +89,11 @@ def _counted_by_kind(listed: Any, given: Given) -> str:
     kinds = [node.op for node in given.graphs[k].graph.nodes]
     functions, methods = kinds.count("call_function"), kinds.count("call_method")
     inputs, attributes = kinds.count("placeholder"), kinds.count("get_attr")
+    names = ", ".join(n.name for n in given.graphs[k].graph.nodes if n.op.startswith("call_"))
     return (
-        f"Graph {k} has {right[k]} operations: {functions} nodes call a function and {methods} a "
-        f"method. {inputs} inputs, {attributes} nodes that fetch an attribute and the output are "
-        "none."
+        f"Graph {k} has {right[k]} operations ({names}): {functions} nodes call a function and "
+        f"{methods} a method. {inputs} inputs, {attributes} nodes that fetch an attribute and the "
+        "output are none."
     )
 
 
@@ -236,8 +243,7 @@ given_to_backend.wrong(
 
 @given_to_backend.wrong(
     "at_each_run",
-    "A graph is listed once for each of its runs. The backend is called once for each graph: count "
-    "the operations there.",
+    _LISTED_AT_EACH_RUN,
 )
 def _(source: str, calls: Sequence[Arguments]) -> Counted:
     given = _given(source, calls)
@@ -336,8 +342,7 @@ _counted(
 
 @given_to_backend.wrong(
     "listed_at_each_run",
-    "A graph is listed once for each of its runs. The backend is called once for each graph: count "
-    "the operations there.",
+    _LISTED_AT_EACH_RUN,
 )
 def _(source: str, calls: Sequence[Arguments]) -> Counted:
     listed: list[int] = []

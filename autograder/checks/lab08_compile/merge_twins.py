@@ -431,8 +431,8 @@ merge_twins.wrong(
 )
 merge_twins.wrong(
     "draws_merged",
-    "A draw of random numbers was merged with another, or swept away. Each draw gives other "
-    "numbers, and moves the generator on for those after it, read or not.",
+    "A draw of random numbers was merged with another. Each draw gives other numbers, and moves "
+    "the generator on for those after it, read or not.",
     merge_twins=lambda rows: _merged(rows, keeps_draws=False),
 )
 merge_twins.wrong(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,6 +38,9 @@ _IN_THE_FAKE = {
     "it: z is a tensor, p a float.",
     "positional argument": "The fake kernel, or a call in it, was given too many arguments or too "
     "few. It takes those of the operator, z and p.",
+    "The size of tensor a": "Sizes did not fit while Dynamo traced, as where what the fake kernel "
+    "gives is not (N,). N is that of the z that it gets, and may be another in each call: "
+    "z.shape[0].",
     "NoneType": "The fake kernel returned None. Does it end in a `return`?",
 }
 """Of errors while Dynamo asks the fake kernel: words of the message, and what they mean."""
@@ -97,7 +100,7 @@ def opaque_step(student: Student, draw: Draw) -> None:
     """
     with room_for(student, "opaque_step") as room:
         shares = [*(draw.integer(50, 90) / 100 for _ in draw.cases(2)), 1.0, EVEN]
-        for p, rows in (*((p, True) for p in shares), (0.5, False)):
+        for k, (p, rows) in enumerate((*((p, True) for p in shares), (0.5, False))):
             w, b = draw.tensor(13, 11) / 2, draw.tensor(13)
             # Dynamo gives equal sizes one symbol: no N may be D or V.
             sizes = draw.shuffled(range(2, 9))[:3]
@@ -111,7 +114,7 @@ def opaque_step(student: Student, draw: Draw) -> None:
             expect_tuple(results, len(xs), f"{len(xs)} results")
             want, graph = _answered(xs, w, b, p)
             for x, result, right in zip(xs, results, want, strict=True):
-                with saying(_miscounted(x, w, b, p, result)):
+                with saying(_miscounted(x, w, b, p, result, shares[:k])):
                     expect_close(result, right)
             expect_equal(_told(believed, graph), graph, why=_misbelieved(believed))
 
@@ -130,8 +133,11 @@ def _explaining_the_fake() -> Iterator[None]:
         raise Wrong(expected=told, got=raised.told, where=raised.where, why=fitting[0]) from None
 
 
-def _miscounted(x: Tensor, w: Tensor, b: Tensor, p: float, result: Any) -> str:
-    """Of the first row with another number of words than it takes: both numbers."""
+def _miscounted(
+    x: Tensor, w: Tensor, b: Tensor, p: float, result: Any, before: Sequence[float]
+) -> str:
+    """Of the first row with another number of words than it takes: both numbers; or that they are
+    right for the p of a call before."""
     needed, largest = _needed(x, w, b, p), F.linear(x, w, b).amax(1)
     if not isinstance(result, Tensor) or result.shape != largest.shape:
         return ""
@@ -141,6 +147,12 @@ def _miscounted(x: Tensor, w: Tensor, b: Tensor, p: float, result: Any) -> str:
         factors = result.double() / needed
         alike = len(needed) > 1 and factors[0] and torch.allclose(factors, factors[:1], rtol=1e-4)
         return _ONE_FACTOR * bool(alike)
+    for other in before:
+        if bool((words == _needed(x, w, b, other)).all()):
+            return (
+                f"The words were counted up to {other:g}, the p of a call before, and p is {p:g}. "
+                "p is an argument of the operator: it may be another in each call."
+            )
     row = int((words != needed).int().argmax())
     if int(needed[row]) == len(b):
         return (

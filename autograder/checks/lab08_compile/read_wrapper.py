@@ -71,9 +71,42 @@ def read_wrapper(student: Student, draw: Draw) -> None:
         launched, nbytes = expect_tuple(got, 2, "(names of what is launched, bytes)")
         kernels, allocated = _read(text)
         with within("the launches,"):
-            expect_equal(launched, kernels)
+            expect_equal(launched, kernels, why=_missed(launched, kernels))
         with within("the bytes,"), saying(_made(nbytes, allocated, text)):
-            expect_equal(nbytes, allocated)
+            expect_equal(nbytes, allocated, why=_unmade(nbytes, allocated, text))
+
+
+def _missed(launched: Any, kernels: list[str]) -> str:
+    """Which launch is missing, where all that is listed is right."""
+    missing = [k for k in kernels if k not in launched] if _is_part(launched, kernels) else []
+    for name in missing:
+        return (
+            f"{name!r} is missing. All that stands between `cpp_fused` or `extern_kernels.` and "
+            "the bracket is part of a name: any operators and products, and digits."
+        )
+    return ""
+
+
+def _unmade(nbytes: Any, allocated: list[int], text: str) -> str:
+    """Which buffer is missing, where all that is listed is right, and no other has as many
+    bytes."""
+    if not _is_part(nbytes, allocated):
+        return ""
+    k = next(k for k, n in enumerate(allocated) if nbytes.count(n) < allocated.count(n))
+    if allocated.count(allocated[k]) > 1:
+        return ""
+    sizes, dtype = _sizes(text)[k], _dtypes(text)[k]
+    return (
+        f"A buffer is missing, of the sizes {sizes} and the dtype {dtype}. However many sizes it "
+        "has, `empty_strided_cpu` makes it."
+    )
+
+
+def _is_part(got: Any, want: list[Any]) -> bool:
+    """Whether `got` is `want` without some of its entries."""
+    rest = iter(want)
+    listed = isinstance(got, (list, tuple)) and 0 < len(got) < len(want)
+    return listed and all(any(entry == right for right in rest) for entry in got)
 
 
 def _made(nbytes: Any, allocated: list[int], text: str) -> str:
@@ -81,8 +114,7 @@ def _made(nbytes: Any, allocated: list[int], text: str) -> str:
     if not isinstance(nbytes, (list, tuple)) or len(nbytes) != len(allocated):
         return ""
     k = next((k for k, n in enumerate(allocated) if nbytes[k] != n), 0)
-    sizes = re.findall(r"empty_strided_cpu\((\(.*?\))", _call_of(text))[k]
-    dtype = _dtypes(text)[k]
+    sizes, dtype = _sizes(text)[k], _dtypes(text)[k]
     return f"This buffer has the sizes {sizes} and the dtype {dtype}: {allocated[k]} bytes."
 
 
@@ -193,6 +225,10 @@ def _listed(name: str, sentence: str, change: Callable[[list[str], list[int], st
     read_wrapper.wrong(name, sentence, read_wrapper=lambda text: change(*_read(text), text))
 
 
+def _sizes(text: str) -> list[str]:
+    return re.findall(r"empty_strided_cpu\((\(.*?\))", _call_of(text))
+
+
 def _dtypes(text: str) -> list[str]:
     return re.findall(r"empty_strided_cpu\(\(.*?\), \(.*?\), torch\.(\w+)\)", _call_of(text))
 
@@ -301,8 +337,19 @@ _listed(
 )
 _listed(
     "launches_sorted",
-    "The launches are sorted. They are asked in the order in which `call` makes them.",
+    "The fused kernels stand first here and the products behind, as where the launches are sorted, "
+    "or looked for one kind after the other. They are asked in the order in which `call` makes "
+    "them.",
     lambda kernels, allocated, text: (sorted(kernels), allocated),
+)
+_listed(
+    "products_first",
+    "The products stand first here and the fused kernels behind, as where the launches are looked "
+    "for one kind after the other. They are asked in the order in which `call` makes them.",
+    lambda kernels, allocated, text: (
+        sorted(kernels, key=lambda k: not k.startswith("extern")),
+        allocated,
+    ),
 )
 _listed(
     "backwards",

@@ -101,11 +101,14 @@ def _misnamed(got: Any, source: str, args: Arguments, keep: str) -> str:
     """What is true of the first name that no maker has."""
     nodes = _forward(source, [[*args, keep]]).nodes
     targets = {str(node.target) for node in nodes if node.op == "call_function"}
+    inputs = {str(node.target) for node in nodes if node.op == "placeholder"}
     pairs = [_as_pair(entry) for entry in got] if isinstance(got, (list, tuple)) else []
     named = [pair[0] for pair in pairs if isinstance(pair, tuple) and isinstance(pair[0], str)]
     for name in [name for name in named if name != "input"]:
         if name in VIEWS:
             return f"{name} is a view, and made no numbers. The name of its maker is asked."
+        if name in inputs:
+            return f"{name} is an input of this graph, and no operator: the word is `input`."
         if name not in targets:
             return f"{name} is no operator of this graph: one is named by all of str(node.target)."
     return ""
@@ -249,6 +252,15 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
 )
 def _(source: str, args: Arguments, keep: str) -> Saved:
     return list(dict.fromkeys(_saved(source, args, keep)))
+
+
+@what_is_saved.wrong(
+    "floats_only",
+    "Only floats are here. A mask that the backward reads, of bools, is kept as well.",
+)
+def _(source: str, args: Arguments, keep: str) -> Saved:
+    nodes = dict.fromkeys(map(_maker, _returned(source, args, keep)[1:]))
+    return _named([node for node in nodes if node.meta["val"].is_floating_point()])
 
 
 @what_is_saved.wrong(

@@ -61,14 +61,14 @@ def where_it_breaks(student: Student, draw: Draw) -> None:
     source (defines `step`), args -> list of lines of the text, without their indentation.
     """
     any_of_them = [draw.integer(0, 2) for _ in draw.cases(1)]
-    some = (3, 1, *any_of_them, COMMENTED, ALIKE, UPWARDS, AT_THE_END, 0)
+    some = (4, 1, *any_of_them, COMMENTED, ALIKE, UPWARDS, AT_THE_END, 0)
     programs = [_program(draw, breaks) for breaks in some]
     programs += [_by_values(draw, sign) for sign in (-1, 1)]  # one text, both of its ways
     for source, args in programs:
         with explaining(_RAISED):
             got = student.call("where_it_breaks", source, args)
         want = _lines(source, [args])
-        why = INDENTED if _is_indented(got, want) else _of_a_line(got, want, source)
+        why = INDENTED if _is_indented(got, want) else _of_a_line(got, want, source, args)
         expect_equal(got, want, why=why)
 
 
@@ -88,12 +88,17 @@ def _is_indented(got: Any, want: list[str]) -> bool:
     return [line.strip() for line in lines if isinstance(line, str)] == want
 
 
-def _of_a_line(got: Any, want: list[str], source: str) -> str:
+def _of_a_line(got: Any, want: list[str], source: str, args: Arguments) -> str:
     """What is true of the first line that is listed and does not break, or else of the first that
     breaks and is missing."""
     if not isinstance(got, (list, tuple)) or not all(isinstance(line, str) for line in got):
         return ""
     for line in [line for line in got if line in _suspects(source) and line not in want]:
+        if line in _lines(source, [[-tensor for tensor in args]]):
+            return (
+                f"Dynamo breaks at {line!r} where other numbers lead there, and these do not. "
+                "Explain the step with the arguments that came."
+            )
         return f"Dynamo does not break at {line!r}: its explanation has no reason there."
     missing = [*(Counter(want) - Counter(got))] if set(got) <= {*want} else []
     for line in missing:
@@ -115,13 +120,14 @@ def _program(draw: Draw, breaks: int) -> tuple[str, list[Any]]:
         broken = [BREAKS[3], BREAKS[3]]
     if breaks == UPWARDS:
         broken = [WITHIN]
-    if breaks == 3:  # the last is an `if`, the one before it an .item()
-        broken = sorted([*BREAKS[:2], draw.choice(BREAKS[3:5])])
+    if breaks == 4:  # neither the first nor the last is an `if` or has an .item()
+        broken = [BREAKS[3], *BREAKS[:2], BREAKS[4]]
+    between = draw.shuffled(("torch.tanh(y)", "y * 3", "y.relu()"))
     parts = draw.shuffled([*broken, *DECOYS[:2], draw.choice(DECOYS[2:])])
     lines = ["def step(x, w, b):", "    y = F.linear(x, w, b)"]
-    for part in [broken.pop() if part in BREAKS else part for part in parts]:
+    for k, part in enumerate([broken.pop() if part in BREAKS else part for part in parts]):
         lines += [f"    {line}" for line in part]
-        lines.append(f"    y = {draw.choice(('torch.tanh(y)', 'y * 3', 'y.relu()'))}")
+        lines.append(f"    y = {between[k % 3]}")  # not what stands above the part
     if breaks == AT_THE_END:
         lines.append(f"    {BREAKS[3][0]}")
     source = "\n".join([*lines, "    return y", ""]).replace("{n}", str(draw.integer(2, 6)))
@@ -313,6 +319,27 @@ def _(source: str, args: Arguments) -> list[str]:
 def _(source: str, args: Arguments) -> list[str]:
     lines = _suspects(source.strip())
     return [lines[reason.user_stack[-1].lineno - 1] for reason in _reasons(source, [args])]
+
+
+@where_it_breaks.wrong(
+    "counted_from_the_def",
+    "This is one line too far up, as where lines are counted from the `def`. `lineno` counts from "
+    "the first line of the text, which is empty here.",
+)
+def _(source: str, args: Arguments) -> list[str]:
+    lines = _suspects(source)
+    first = next(k for k, line in enumerate(lines, 1) if line.startswith("def "))
+    return [lines[reason.user_stack[-1].lineno - first] for reason in _reasons(source, [args])]
+
+
+where_it_breaks.wrong(
+    "ifs_that_break",
+    "Of the lines that break only the `if` is here. A line breaks as well where a number leaves "
+    "the graph for Python, or where it asks for a break.",
+    where_it_breaks=lambda source, args: [
+        line for line in _lines(source, [args]) if line.startswith("if ")
+    ],
+)
 
 
 @where_it_breaks.wrong(

@@ -62,6 +62,7 @@ def which_calls_compile(student: Student, draw: Draw) -> None:
         [(small[0], f32, t) for t in (True, False, True)]
         + [(small[0], f64, True), (small[1], f64, False), (limit, f64, False)]
         + [(small[1], f32, False), (limit, f32, False)],
+        [(n, f32, True) for n in (3, 4, 0)],  # no symbol serves 0, which has no graph yet
         [(n, f32, True) for n in (1, small[0], small[1], 0, 1, big[0], big[1])],
         [(n, f32, True) for n in (0, 1, 0, small[0], limit, limit + 1)],
         [(n, f32, True) for n in (3, 2, 4)],  # 2 can be a symbol, and a graph with one serves 2
@@ -71,7 +72,6 @@ def which_calls_compile(student: Student, draw: Draw) -> None:
         [(small[k], dtype, True) for k, dtype in ((0, f32), (1, f64), (2, f64))],
         [(small[k], dtype, True) for k, dtype in ((0, f32), (1, f32), (0, f64), (2, f64))],
         [(1, f32, True), (small[0], f64, True), (1, f64, True)],  # 1 was met, of another dtype
-        [(n, f32, True) for n in (3, 4, 0)],  # no symbol serves 0, which has no graph yet
         [(small[0], f32, True), (small[1], f32, False), (small[2], f32, False)],
         [(small[0], f32, False), (small[1], f32, False), (small[2], f32, True)],
         [(small[0], dtype, True) for dtype in (f32, f64, *_NARROW, torch.int64, f64, *_NARROW)],
@@ -102,7 +102,10 @@ def _reason(got: Any, want: list[bool], calls: Sequence[Seen]) -> str:
     if not alike:
         return f"Call {k} compiles: no graph was made before for its dtype and its `training`."
     if n < 2:
-        return f"Call {k} compiles: no graph of its dtype and `training` was made for N = {n}."
+        return (
+            f"Call {k} compiles: no graph of its dtype and `training` was made for N = {n}, and "
+            "one with a symbol serves neither 0 nor 1."
+        )
     return (
         f"Call {k} compiles: the last graph of its dtype and `training` was made for "
         f"N = {alike[-1]}, and none of them serves N = {n}. Each holds a plain N, or the other "
