@@ -186,9 +186,9 @@ def host_waits(events):
 # host waited, the device was busy, and it still has its work to do. Play the trace again:
 #
 # - A call of the host is earlier by all waits that ended before it.
-# - A kernel or a copy begins `latency` us after its call began, or when its stream is free,
-#   whichever is later. It takes as long as it took. Calls come in the order of their `ts`. One call
-#   may bring several, the kernels of a CUDA graph.
+# - A kernel, a copy or a fill (`gpu_memset`) begins `latency` us after its call began, or when its
+#   stream is free, whichever is later. It takes as long as it took. Calls come in the order of
+#   their `ts`. One call may bring several, the kernels of a CUDA graph.
 #
 # Return the time from the beginning of the first `ProfilerStep#` to the end of the last work on the
 # device. Stuck? `hint("time_without_waits")`
@@ -202,7 +202,7 @@ def time_without_waits(events, latency):
     begin = next(e["ts"] for e in whole if e["name"].startswith("ProfilerStep#"))
     work = defaultdict(list)
     for e in whole:
-        if e["cat"] in ("kernel", "gpu_memcpy"):
+        if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset"):
             work[e["args"]["correlation"]].append(e)
     calls = [e for e in whole if e["cat"] == "cuda_runtime"]
     waits = [e for e in calls if e["name"].endswith("Synchronize")]
@@ -227,8 +227,9 @@ def time_without_waits(events, latency):
     begin = min(e["ts"] for e in whole if "ProfilerStep" in e["name"])
     waits = [e for e in whole if e["name"].endswith("Synchronize")]
     ends = []
-    for stream in {e["tid"] for e in whole if e["cat"] in ("kernel", "gpu_memcpy")}:
-        work = [e for e in whole if e["tid"] == stream and e["cat"] in ("kernel", "gpu_memcpy")]
+    device = [e for e in whole if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")]
+    for stream in {e["tid"] for e in device}:
+        work = [e for e in device if e["tid"] == stream]
         calls = {e["args"]["correlation"]: e["ts"] for e in whole if e["cat"] == "cuda_runtime"}
         work.sort(key=lambda e: -calls[e["args"]["correlation"]])
         behind = 0.0
@@ -453,9 +454,9 @@ def mended_loop(batches, weights, moments):
 # ## Loop 4: it converts there and back, and computes again what it has
 #
 # Here the repair is the answer. The step comes as a listing, as in lab 08: a row
-# `(name, op, args, kwargs)` for each operator, where a string in `args` names an earlier row.
-# `fixed` are the inputs that are the same in each step, all others change, and with them the one
-# result of the step. Return two listings:
+# `(name, op, args, kwargs)` for each operator, where a string in `args` names an earlier row,
+# and no argument is a list. `fixed` are the inputs that are the same in each step, all others
+# change, and with them the one result of the step. Return two listings:
 #
 # - `once`, run before the loop: rows that depend on `fixed` inputs alone. Its output row names what
 #   the step reads of them, and may name more.

@@ -98,6 +98,12 @@ class TestForm:
         others = {"cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpyAsync"}
         assert copies | others | {"aten::item", "cudaLaunchKernel"} <= theirs & ours
 
+    def test_every_copy_says_from_where_and_to_where_as_torchs_do(self) -> None:
+        names = {e["name"] for question in TRACED for e in drawn(question, 5)}
+        copies = {name for name in names if name.startswith("Memcpy ")}
+        assert {"Memcpy DtoD (Device -> Device)", "Memcpy HtoD (Pageable -> Device)"} <= copies
+        assert all(re.fullmatch(r"Memcpy \w+ \(\w+ -> \w+\)", name) for name in copies)
+
     @pytest.mark.slow
     def test_a_collective_has_the_form_of_gloos(self) -> None:
         module = import_module("autograder.checks.lab09_profiling.late_rank")
@@ -248,6 +254,17 @@ def test_another_thread_calls_while_the_host_waits() -> None:
     waits = [e for e in calls if e["name"].endswith("Synchronize")]
     inside = [(c, w) for c in calls for w in waits if 0 < c["ts"] - w["ts"] < w["dur"]]
     assert [c["tid"] != w["tid"] for c, w in inside] == [True]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_latest_clock_is_known_from_the_longest_collectives(seed: int) -> None:
+    """Who goes by clocks is wrong in both traces of three ranks, and has another rank there than
+    whoever takes the one that waits longest."""
+    module = import_module("autograder.checks.lab09_profiling.late_rank")
+    for once in (module.LATE_ONCE_US, (850, 900)):
+        traces, (late, waited) = module._drawn(Draw(seed), 3, once)
+        begins = [max(e["ts"] for e in events) for events in traces]
+        assert begins.index(max(begins)) not in (late, waited.index(max(waited)))
 
 
 def test_a_call_asks_for_two_copies_from_pageable_memory() -> None:

@@ -135,12 +135,19 @@ busy_us.wrong(
 )
 
 
-@busy_us.wrong(
-    "one_stream",
-    "Only one stream was looked at. The device is at work when any of its streams is.",
-)
+ONE_STREAM = "Only one stream was looked at. The device is at work when any of its streams is."
+
+
+@busy_us.wrong("one_stream", ONE_STREAM)
 def _(events: list[Event]) -> Pair:
     return _known(spans_of([e for e in events if e["tid"] == 7], WORK))
+
+
+@busy_us.wrong("busiest_stream", ONE_STREAM)
+def _(events: list[Event]) -> Pair:
+    streams = {e["tid"] for e in events if e["cat"] in WORK}
+    each = [_known(spans_of([e for e in events if e["tid"] == s], WORK)) for s in streams]
+    return max(each)
 
 
 @busy_us.wrong(

@@ -18,6 +18,10 @@ NO_NUMBER = "Something in the shares is no number of a sentence: they go from 0 
 TWICE = "A sentence is dealt out twice. One list that stands in several places is one list."
 LEFT_OVER = "A sentence is left over. Each has a rank, also where ranks do not divide their number."
 UNEVEN = "The rank with most tokens is the one that the others wait for, and it can have fewer."
+ALIKE = (
+    "Each rank has as many sentences as the others, or one more. What takes time is their tokens: "
+    "the rank with most of those can have fewer."
+)
 TOKENS = (
     "Each rank takes the mean over its own tokens, and the all-reduce the mean over ranks. Where "
     "ranks have unequal numbers of tokens, a token of a small share counts for more. The factor "
@@ -97,7 +101,7 @@ def _tokens(dealt: Shares, lengths: Sequence[int]) -> list[int]:
 
 
 def _expect_even(dealt: Shares, lengths: Sequence[int]) -> None:
-    tokens = _tokens(dealt, lengths)
+    tokens, many = _tokens(dealt, lengths), [len(share) for share in dealt]
     most, least = tokens.index(max(tokens)), tokens.index(min(tokens))
     for k in dealt[most]:
         if tokens[least] + lengths[k] < tokens[most]:
@@ -105,7 +109,7 @@ def _expect_even(dealt: Shares, lengths: Sequence[int]) -> None:
                 expected="no sentence whose move would leave the longest rank with less",
                 got=f"{tokens} tokens: sentence {k}, of {lengths[k]}, could move from rank {most} "
                 f"to rank {least}",
-                why=UNEVEN,
+                why=ALIKE if max(many) - min(many) <= 1 else UNEVEN,
             )
 
 
@@ -194,10 +198,18 @@ _wrong(
         sum(map(bool, shares)) * f / len(shares) for f in _factors(shares, lengths)
     ],
 )
+UPSIDE_DOWN = (
+    "These factors are upside down: a rank with more tokens counts for more, not for less."
+)
 _wrong(
     "upside_down",
-    "These factors are upside down: a rank with more tokens counts for more, not for less.",
+    UPSIDE_DOWN,
     factors=lambda shares, lengths: [1 / f for f in _factors(shares, lengths)],
+)
+_wrong(
+    "upside_down_but_zero",
+    UPSIDE_DOWN,
+    factors=lambda shares, lengths: [f and 1 / f for f in _factors(shares, lengths)],
 )
 
 

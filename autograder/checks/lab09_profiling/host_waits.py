@@ -406,6 +406,12 @@ _wrong(
     waits=lambda e: e["name"] == "cudaStreamSynchronize",
 )
 _wrong(
+    "events_left_out",
+    "A wait for an event is missing: `cudaEventSynchronize`. Take every name that ends in "
+    "`Synchronize`.",
+    waits=lambda e: e["name"] in ("cudaStreamSynchronize", "cudaDeviceSynchronize"),
+)
+_wrong(
     "copies_too",
     "Copies are counted as waits. A wait is a call whose name ends in `Synchronize`.",
     waits=lambda e: (

@@ -117,6 +117,10 @@ def _drawn(
     often, much, *others = draw.shuffled(range(ranks))
     near = others[0] if ranks > 3 else None  # comes just before the last one: it waits least
     each = [_begun(draw) for _ in range(ranks)]
+    if ranks == 3:  # the latest clock is neither the late rank's nor the one's that waits longest
+        latest = max(each, key=lambda rank: rank.clock_us)
+        other = each[often if once == LATE_ONCE_US else much]
+        latest.clock_us, other.clock_us = other.clock_us, latest.clock_us
     waited, kept = [0.0] * ranks, [0.0] * ranks
     steps, usual = 4, (900, 940) if together else (450, 700) if ranks > 3 else (300, 700)
     dear = draw.integer(1, steps - 1)
@@ -193,8 +197,10 @@ def _read(
     base: Callable[[Sequence[float]], float] = min,
     largest: bool = False,
     longest: bool = False,
+    based: bool = False,
 ) -> Late:
-    """Read from the traces, and the ways to get it wrong."""
+    """Read from the traces, and the ways to get it wrong. based: what the others wait for a rank is
+    counted from `base` as well."""
     waited, kept = [0.0] * len(traces), [0.0] * len(traces)
     spans = [_spans(events, in_order=in_order, prefix=prefix) for events in traces]
     for together in zip(*spans, strict=True):
@@ -202,7 +208,7 @@ def _read(
         shortest = durs.index(min(durs))
         for rank, dur in enumerate(durs):
             waited[rank] += abs(dur - base(durs))
-            wait = dur - durs[shortest]
+            wait = dur - (base(durs) if based else durs[shortest])
             if longest and dur < max(durs):
                 continue
             kept[shortest] = (
@@ -275,11 +281,13 @@ def _(traces: Sequence[Sequence[Event]]) -> Late:
     return kept.index(max(kept)), waited
 
 
-@late_rank.wrong(
-    "last_by_the_clocks",
+BY_CLOCKS = (
     "In each turn the rank that begins last by its clock was taken for the late one. Each trace "
-    "has a clock of its own: the late one has the shortest collective of its turn.",
+    "has a clock of its own: the late one has the shortest collective of its turn."
 )
+
+
+@late_rank.wrong("last_by_the_clocks", BY_CLOCKS)
 def _(traces: Sequence[Sequence[Event]]) -> Late:
     waited, kept = [0.0] * len(traces), [0.0] * len(traces)
     for together in zip(*(_spans(events) for events in traces), strict=True):
@@ -289,6 +297,15 @@ def _(traces: Sequence[Sequence[Event]]) -> Late:
             waited[rank] += e["dur"] - together[last]["dur"]
             kept[last] += e["dur"] - together[last]["dur"]
     return kept.index(max(kept)), waited
+
+
+@late_rank.wrong("last_by_the_clocks_with_its_waits", BY_CLOCKS)
+def _(traces: Sequence[Sequence[Event]]) -> Late:
+    kept = [0.0] * len(traces)
+    for together in zip(*(_spans(events) for events in traces), strict=True):
+        begins, durs = [e["ts"] for e in together], [e["dur"] for e in together]
+        kept[begins.index(max(begins))] += sum(durs) - len(durs) * min(durs)
+    return kept.index(max(kept)), _read(traces)[1]
 
 
 def _changed(name: str, sentence: str, answer: Callable[[int, list[float]], Any]) -> None:
@@ -428,10 +445,18 @@ def _least(traces: Sequence[Sequence[Event]]) -> float:
     return float(min(e["dur"] for events in traces for e in _spans(events)))
 
 
+OF_ALL = (
+    "Every collective was compared with the shortest of all. Compare it with the shortest of its "
+    "own turn: they need not take equally long."
+)
+late_rank.wrong(
+    "shortest_of_all_for_the_rank_too",
+    OF_ALL,
+    late_rank=lambda traces: _read(traces, base=lambda durs: _least(traces), based=True),
+)
 late_rank.wrong(
     "shortest_of_all",
-    "Every collective was compared with the shortest of all. Compare it with the shortest of its "
-    "own turn: they need not take equally long.",
+    OF_ALL,
     late_rank=lambda traces: (
         _read(traces)[0],
         _read(traces, base=lambda durs: _least(traces))[1],

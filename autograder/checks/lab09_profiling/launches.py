@@ -32,8 +32,8 @@ AROUND = (
 )
 EMPTY = "A region is there that launches no kernel. Such regions were to be left out."
 LATE = (
-    "A region is there that launches no kernel, and launches are counted for it. One that lies in "
-    "no region belongs to none."
+    "A region is there that launches no kernel, and launches are counted for it. A launch belongs "
+    "to the region in which the host is at the call; one that lies in no region belongs to none."
 )
 OUTSIDE = (
     "A region is there that is in no step. Behind the steps the program may launch as well: asked "
@@ -249,6 +249,7 @@ def _read(
     *,
     launch: Callable[[Event, Sequence[Event]], bool] = lambda call, work: bool(work),
     by_kernel: bool = False,
+    whole_kernel: bool = False,
     innermost: bool = False,
     all_around: bool = False,
     threads: bool = False,
@@ -261,7 +262,7 @@ def _read(
     around_them: bool = False,
     step_named: Callable[[Event], bool] = lambda step: True,
 ) -> Regions:
-    """Read from the trace, and the ways to get it wrong."""
+    """Read from the trace, and the ways to get it wrong. whole_kernel: it lies in the region."""
     whole = [e for e in events if e["ph"] == "X"]
     notes = [e for e in whole if e["cat"] == notes_cat and (steps or STEP not in e["name"])]
     notes = [e for e in notes if around_them or e["name"] != "epoch"]
@@ -278,10 +279,13 @@ def _read(
     for call in (e for e in whole if e["cat"] == "cuda_runtime"):
         given = work.get(call["args"]["correlation"], [])
         when = given[0]["ts"] if by_kernel and given else call["ts"]
+        until = when + given[0]["dur"] if whole_kernel and given else when
         around = [
             e
             for e in notes
-            if e["ts"] <= when < e["ts"] + e["dur"] and (e["tid"] == call["tid"] or not threads)
+            if e["ts"] <= when
+            and until < e["ts"] + e["dur"]
+            and (e["tid"] == call["tid"] or not threads)
         ]
         if not launch(call, given) or not (around or nowhere):
             continue
@@ -305,6 +309,7 @@ _wrong(
     one_for_each_kernel=True,
 )
 _wrong("where_the_kernel_runs", LATER, by_kernel=True)
+_wrong("where_the_whole_kernel_runs", LATER, by_kernel=True, whole_kernel=True)
 _wrong("innermost", INNER, innermost=True)
 _wrong("one_thread", ONE_THREAD, threads=True)
 _wrong(

@@ -65,6 +65,8 @@ KEPT = (
 )
 NOT_READ = "The names of the losses are those that `tape.read` gave: what it read is on the host."
 NOT_THERE = "A name among the weights is none that the tape has on the device."
+MEAN_LOSS = "The mean of the losses is read. Asked for is the loss of each step."
+LAST_LOSS = "Only the last loss is read. Asked for is the loss of each step."
 NOT_EACH = "One loss for each step was asked for: each batch has one, and nothing is added up."
 
 
@@ -152,7 +154,8 @@ def _expect_same(mine: Any, found: Any) -> None:
     want = torch.cat(found[1])
     got = torch.cat(losses) if losses else torch.empty(0)
     alike = torch.equal(got.sort()[0], want.sort()[0])
-    why = NOT_EACH if got.shape != want.shape else TURNED if alike else _apart(got, want)
+    why = TURNED if alike else _apart(got, want)
+    why = why if got.shape == want.shape else _not_each(got, want)
     with within("the losses,", why=why):
         expect_close(got.detach(), want, tolerance=0.0)
     if len(weights) != len(found[2]):
@@ -160,6 +163,13 @@ def _expect_same(mine: Any, found: Any) -> None:
     for k, (came, wanted) in enumerate(zip(weights, found[2], strict=True)):
         with within(f"weight {k} after the last step,", why=_apart(came, wanted)):
             expect_close(came.detach(), wanted.detach(), tolerance=0.0)
+
+
+def _not_each(got: Tensor, want: Tensor) -> str:
+    """What one loss is, where each step has one. want: of each step."""
+    alone = got.shape == (1,)
+    mean, last = (alone and torch.allclose(got.to(t), t) for t in (want.mean(), want[-1]))
+    return MEAN_LOSS if mean else LAST_LOSS if last else NOT_EACH
 
 
 def _apart(got: Tensor, want: Tensor) -> str:
@@ -214,16 +224,16 @@ def _loop(
     reads: str = "once",
     lists: bool = True,
     alpha: bool = False,
-    nesterov: bool = False,
+    stale_by: Callable[[Tape, Names], Names] | None = None,
     stale: bool = False,
     moments_of: Callable[[Tape, Names, Names], Names] | None = None,
     weights_of: Callable[[Tape, Names, Names, Names], Names] | None = None,
 ) -> Answer:
     """The repaired loop, and the ways to get it wrong. reads: "once", "each" step, "behind" the
     loop one by one, the "last" alone, their "mean", "none", "stacked" and not read, as a "list".
-    alpha: momentum with one rounding. nesterov: the weights move by the old momentum. stale: all
-    steps take the first weights. moments_of: of the old ones and the gradients. weights_of: of the
-    old ones, the moments and the gradients."""
+    alpha: momentum with one rounding. stale_by: what the weights move by, of the old momentum.
+    stale: all steps take the first weights. moments_of: of the old ones and the gradients.
+    weights_of: of the old ones, the moments and the gradients."""
     tape, losses = Tape(), []
     now, moved = list(weights), list(moments)
     for batch in batches:
@@ -236,7 +246,7 @@ def _loop(
         if weights_of:
             now = weights_of(tape, now, moved, grads)
         else:
-            now = _step(tape, now, old if nesterov else moved, lists)
+            now = _step(tape, now, stale_by(tape, old) if stale_by else moved, lists)
     if reads == "behind":
         losses = [tape.read(loss) for loss in losses]
     elif reads == "last":
@@ -302,20 +312,20 @@ _wrong("each_parameter", EACH, lists=False)
 _wrong("one_rounding", ROUNDED, alpha=True)
 _wrong(
     "last_loss",
-    "Only the last loss is read. The plot needs that of each step.",
+    LAST_LOSS,
     reads="last",
 )
 _wrong(
     "mean_loss",
-    "The mean of the losses is read. The plot needs that of each step.",
+    MEAN_LOSS,
     reads="mean",
 )
-_wrong(
-    "old_momentum",
-    "The weights moved by the momentum of the step before. The loop as found adds the gradient "
-    "first.",
-    nesterov=True,
+OLD_MOMENTUM = (
+    "The weights moved by the old momentum. The loop as found adds the gradient to it first, and "
+    "moves them by the sum."
 )
+_wrong("old_momentum", OLD_MOMENTUM, stale_by=lambda tape, old: old)
+_wrong("old_momentum_scaled", OLD_MOMENTUM, stale_by=lambda tape, old: _scaled(tape, old))
 _wrong(
     "first_weights",
     "Every step reads the weights that the loop began with. A tape's names stand for values: a "

@@ -107,7 +107,8 @@ def _drawn(draw: Draw) -> tuple[list[Event], Copies]:
 def _step(draw: Draw, nbytes: Sequence[int]) -> list[Any]:
     large = draw.integer(20, 90) * 4096
     out = "DtoH (Device -> Pageable)"
-    kinds = [("HtoD (Pinned -> Device)", large), (out, large - 64), ("DtoD", large // 2)]
+    kinds = [("HtoD (Pinned -> Device)", large), (out, large - 64)]
+    kinds.append(("DtoD (Device -> Device)", large // 2))
     kinds.append(("HtoH (Pageable -> Pinned)", large + 64))
     others = [_moved(draw, kind, n + 64 * draw.integer(1, 40)) for kind, n in kinds]
     batch = [_moved(draw, PAGEABLE_IN, n) for n in nbytes]

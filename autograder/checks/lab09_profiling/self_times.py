@@ -25,8 +25,8 @@ MISSING = (
     "is spent inside another operator."
 )
 BELOW_ZERO = (
-    "No operator's own time is below zero. That comes out where something is taken off that was "
-    "not directly inside it, or twice."
+    "No operator's own time is below zero. Each of its calls adds its whole duration, and only the "
+    "operators directly inside that call are taken off, each once."
 )
 WHOLE = "This is the whole duration of its calls: what the operators inside it took is still there."
 TOO_MUCH = (

@@ -12,9 +12,16 @@ from autograder.judge import Draw, Student, within
 
 from . import lab
 from .draw_step import STEPS, backward, function, operators, read_number, region, traced, us
-from .machine import LATENCY_US, LOADER, STEP, Copy, Event, Launch, Span, Wait
+from .machine import LATENCY_US, LOADER, STEP, Copy, Event, Fill, Launch, Span, Wait
 from .times import CLOSE_US, MILLISECONDS, as_number, expect_us
 
+WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+ENDINGS = {
+    "kept": "a loop in which an earlier copy ends last",
+    "goes on": "a loop behind which the program goes on",
+    "beside": "a loop beside which another thread copies",
+}
+"""What else there is to say of a loop than for whom its repaired form waits."""
 TOO_SHORT = (
     "In this time the busiest stream cannot do its work. A stream does one thing at a time, and "
     "none of its work goes away with the waits."
@@ -67,7 +74,8 @@ def time_without_waits(student: Student, draw: Draw) -> None:
         with explaining(_RAISED):
             got = student.call("time_without_waits", events, latency)
         with within("", why=_why(got, events, latency)):
-            expect_us(got, want, f"a loop whose repaired form waits for the {bound}")
+            told = ENDINGS.get(ending, f"a loop whose repaired form waits for the {bound}")
+            expect_us(got, want, told)
 
 
 def _why(got: Any, events: Sequence[Event], latency: float) -> str:
@@ -81,7 +89,7 @@ def _why(got: Any, events: Sequence[Event], latency: float) -> str:
         return SAVED
     streams: dict[int, float] = {}
     for e in events:
-        if e["ph"] == "X" and e["cat"] in ("kernel", "gpu_memcpy"):
+        if e["ph"] == "X" and e["cat"] in WORK:
             streams[e["tid"]] = streams.get(e["tid"], 0.0) + e["dur"]
     if got < max(streams.values()) - CLOSE_US:
         return TOO_SHORT
@@ -157,11 +165,13 @@ def _step(draw: Draw, large: tuple[float, float], first: bool) -> list[Any]:
     ahead = Copy("HtoD (Pinned -> Device)", 4096, us(draw, 9, 30), us(draw, 2, 4), stream=13)
     names = [("void cutlass::Kernel2", us(draw, 6, 12)) for _ in range(2)]
     graph = Launch("cudaGraphLaunch", us(draw, 9, 14), names)
+    zeros = Fill(us(draw, 20, 40), us(draw, 2, 4))
+    optimizer = [*operators(draw, 4, (6, 12)), zeros, *_whole_wait(draw, first)]
     return [
         region(draw, "data", [ahead]),
         region(draw, "forward", [*forward, log]),
         region(draw, "backward", [back, graph]),
-        region(draw, "optimizer", [*operators(draw, 4, (6, 12)), *_whole_wait(draw, first)]),
+        region(draw, "optimizer", optimizer),
     ]
 
 
@@ -182,7 +192,7 @@ def _replayed(
     last_alone: bool = False,
     step: bool = True,
     streams: bool = True,
-    cats: Sequence[str] = ("kernel", "gpu_memcpy", "gpu_memset"),
+    cats: Sequence[str] = WORK,
     waiting: str | tuple[str, ...] = "Synchronize",
     after_the_call: bool = False,
     in_order: bool = True,
@@ -267,9 +277,7 @@ _wrong(
     "work_alone",
     "This is the sum of what the device does. It has nothing to do while the host prepares the "
     "next launch, with or without waits.",
-    lambda events, latency: sum(
-        e["dur"] for e in events if e["ph"] == "X" and e["cat"] in ("kernel", "gpu_memcpy")
-    ),
+    lambda events, latency: sum(e["dur"] for e in events if e["ph"] == "X" and e["cat"] in WORK),
 )
 
 
@@ -288,6 +296,11 @@ _wrong(
     "kernels_alone",
     "Copies are missing. They are work of a stream as well, and may be the last.",
     lambda events, latency: _replayed(events, latency, cats=("kernel",)),
+)
+_wrong(
+    "fills_left_out",
+    "`gpu_memset` is missing. A fill is work of a stream as well, and may be the last.",
+    lambda events, latency: _replayed(events, latency, cats=("kernel", "gpu_memcpy")),
 )
 _wrong(
     "streams_alone",
