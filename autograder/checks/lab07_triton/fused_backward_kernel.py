@@ -337,7 +337,7 @@ MISREADINGS = {
     ),
     "rows_beyond_count": Misreading(
         "The tokens beyond N count in db. Their x is 0 and so is what they add to dw, but their "
-        "softmax is not 0: mask dz, or load their cotangent as 0.",
+        "exp(z - lse) is not 0: mask dz, or load their cotangent as 0.",
         _but(db=_db_with_rows_beyond),
     ),
     "inf_times_0": Misreading(

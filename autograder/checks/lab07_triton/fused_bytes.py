@@ -38,13 +38,15 @@ def fused_bytes(student: Student, draw: Draw) -> None:
         got = expect_tuple(student.call("fused_bytes", *case), 2, "(read, written), twice")
         for place, mine, want in zip(("before", "after"), got, _counted(*case), strict=True):
             with within(f"{place} the fusion,"):
-                expect_equal(mine, want, why=_PARTS if _holds_floats(mine) else "")
+                why = "" if case[0] else _NO_TOKEN
+                expect_equal(mine, want, why=_PARTS if _holds_floats(mine) else why)
 
 
 _PARTS = (
     "A number of bytes is a float here. Programs and tiles come whole: what hangs over is one "
     "more, -(-N // ROWS)."
 )
+_NO_TOKEN = "N is 0 here: without a token there is no program, and nothing moves."
 
 
 def _holds_floats(pair: Any) -> bool:
@@ -98,6 +100,7 @@ class _Rules:
     fused_b: str = ""  # as b or as fused_w
     fused_t: str = "once"
     masked: bool = True  # lanes that hang over load nothing
+    masked_rows: bool = True  # those of x alone
     masked_stores: bool = True
     whole_tiles: bool = False  # the last one, which hangs over, is left out
     whole_rows: bool = False  # of the tiles of rows alone
@@ -117,7 +120,8 @@ class _Rules:
         if not self.whole_tiles and not self.one_more:
             r, c = n // rows if self.whole_rows else len(_tiles(n, rows)), len(_tiles(v, words))
         times = {"rows": r, "words": c, "program": r * c, "token": n, "once": 1, "never": 0}
-        full_n, full_v = (n, v) if self.masked else (r * rows, c * words)
+        full_n = n if self.masked and self.masked_rows else r * rows
+        full_v = v if self.masked else c * words
         z = (n * v if self.masked_stores else r * rows * c * words) * z_size
         x, w, b = full_n * d * size, full_v * d * size, full_v * size
         t, fused_t = (n * max(one, -one * itemsize) for one in self.targets)
@@ -160,6 +164,10 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
     "masked_lanes_count": (
         "The lanes that hang over the edge are counted. A masked lane loads nothing.",
         _Rules(masked=False),
+    ),
+    "masked_rows_count": (
+        "The lanes that hang over the edge are counted. A masked lane loads nothing.",
+        _Rules(masked_rows=False),
     ),
     "masked_stores_count": (
         "The lanes that hang over the edge are counted, in loads and in stores. A masked lane "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -22,6 +23,7 @@ from .kernels import (
     as_if_contiguous,
     blocks,
     covered,
+    far_from_0,
     faulty,
     float16,
     judge_kernel,
@@ -57,7 +59,7 @@ def fused_loss_kernel(student: Student, draw: Draw) -> None:
     x (N, D) of any strides, w (V, D) and b (V,) contiguous, t (N,) int64 -> loss (N,), lse (N,);
     grid (ceil(N / ROWS),); D is a power of two.
     """
-    judge_kernel(student, "fused_loss_kernel", draw, _cases, MISREADINGS)
+    judge_kernel(student, "fused_loss_kernel", draw, _cases, MISREADINGS, far_from_0(_logits))
 
 
 def _cases(draw: Draw) -> Iterator[Case]:
@@ -221,12 +223,14 @@ def _by_steps_of_rows(given: Given) -> Stored:
     return {"loss_ptr": lse - times[t] * _at(z, t), "lse_ptr": lse}
 
 
-def _at_the_same_place(z: Tensor, lse: Tensor, given: Given) -> Tensor:
-    """The target counted within each tile."""
+def _at_the_same_place(
+    z: Tensor, lse: Tensor, given: Given, *, beyond_v: float = -torch.inf
+) -> Tensor:
+    """The target counted within each tile. beyond_v: the logit of a word that is none."""
     words, t = given["WORDS"], given["t_ptr"]
     found = torch.zeros(len(z))
     for first in range(0, given["V"], words):
-        beyond = torch.full((len(z), max(0, first + words - given["V"])), -torch.inf)
+        beyond = torch.full((len(z), max(0, first + words - given["V"])), beyond_v)
         tile = torch.cat([z[:, first : first + words], beyond], 1)
         found += torch.where(t < words, _at(tile, t.clamp(max=words - 1)), 0.0)
     return lse - found
@@ -288,6 +292,10 @@ def _turned_round(given: Given) -> Stored:
     return {"loss_ptr": right["lse_ptr"], "lse_ptr": right["loss_ptr"]}
 
 
+SAME_PLACE = (
+    "The target is looked for at the same place of each tile. It is a word of all V: compare it "
+    "with v."
+)
 MISREADINGS = {
     "edge_not_masked": faulty("out_of_bounds"),
     "not_rescaled": Misreading(
@@ -415,10 +423,9 @@ MISREADINGS = {
         "loss_ptr is NaN in every row, as it was before the launch: does any program store there?",
         lambda given: _right(given) | {"loss_ptr": _rows_of(given, math.nan)},
     ),
-    "target_within_the_tile": Misreading(
-        "The target is looked for at the same place of each tile. It is a word of all V: compare "
-        "it with v.",
-        _loss(_at_the_same_place),
+    "target_within_the_tile": Misreading(SAME_PLACE, _loss(_at_the_same_place)),
+    "target_within_the_tile_before_the_mask": Misreading(
+        SAME_PLACE, _loss(partial(_at_the_same_place, beyond_v=0.0))
     ),
     "target_without_bias": Misreading(
         "The target's logit is without its bias: take it where z is complete.",

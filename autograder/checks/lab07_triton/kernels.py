@@ -99,6 +99,7 @@ class Misreading:
 Misreadings = Mapping[str, Misreading]
 Launcher = Callable[[Case], Stored]
 CasesOf = Callable[[Draw], Iterable[Case]]
+Seen = Callable[[Case, Stored], str]
 
 
 def misread(name: str) -> str:
@@ -107,9 +108,15 @@ def misread(name: str) -> str:
 
 
 def judge_kernel(
-    student: Student, name: str, draw: Draw, cases_of: CasesOf, misreadings: Misreadings
+    student: Student,
+    name: str,
+    draw: Draw,
+    cases_of: CasesOf,
+    misreadings: Misreadings,
+    otherwise: Seen = lambda case, stored: "",
 ) -> None:
-    """Raises Wrong for the first case in which the kernel `name` faults or stores anything else."""
+    """Raises Wrong for the first case in which the kernel `name` faults or stores anything else.
+    otherwise: what is true of what was stored, where nothing else is known of it."""
     source = expect_kind(student.call("written", name), str, "the text of a kernel")
     cases = _drawn(cases_of, draw)
     known = misreadings.get(source.removeprefix(_MISREAD)) if source.startswith(_MISREAD) else None
@@ -118,7 +125,8 @@ def judge_kernel(
             judged(lambda case: known.stored(case.given), cases)
     else:
         helpers = _helpers(student, source)
-        judged(launcher(source, helpers), cases, misreadings, partial(_repaired, source, helpers))
+        repaired = partial(_repaired, source, helpers)
+        judged(launcher(source, helpers), cases, misreadings, repaired, otherwise)
 
 
 BUILT_IN = frozenset({"float", "range", "min", "max"})
@@ -175,6 +183,7 @@ def judged(
     cases: Iterable[Case],
     misreadings: Misreadings | None = None,
     repaired: Callable[[list[Case]], str] = lambda cases: "",
+    otherwise: Seen = lambda case, stored: "",
 ) -> None:
     """As judge_kernel, of what `launch` stores. repaired: the sentence of a kernel that no
     misreading is like, of the cases, that which failed first."""
@@ -187,6 +196,7 @@ def judged(
             why = _sentence(launch, cases, misreadings) if misreadings else ""
             why = why or repaired([case, *(one for one in cases if one is not case)])
             why = why or (UNTOUCHED if misreadings and _untouched(launch, case) else "")
+            why = why or otherwise(case, stored)
             raise Wrong(
                 expected=wrong.expected, got=wrong.got, where=wrong.where, why=why
             ) from None
@@ -276,6 +286,23 @@ def _alike(a: Stored | str, b: Stored | str) -> bool:
     if isinstance(a, str) or isinstance(b, str):
         return a == b
     return all(_near(a[k], b[k]) for k in a)
+
+
+NOT_FINITE = (
+    "Not all of it is finite, and in truth all is: exp is inf from 89 on in float32, and where all "
+    "of a row is far below 0 each of its exps is 0. What is taken off before exp is the row's own "
+    "largest logit."
+)
+
+
+def far_from_0(logits: Callable[[Given], Tensor]) -> Seen:
+    """NOT_FINITE, where something stored is not and an exp of these logits may be the cause."""
+
+    def seen(case: Case, stored: Stored) -> str:
+        finite = all(bool(stored[name].isfinite().all()) for name in case.want)
+        return "" if finite or bool((logits(case.given).abs() < 80).all()) else NOT_FINITE
+
+    return seen
 
 
 UNTOUCHED = (

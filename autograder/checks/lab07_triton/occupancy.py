@@ -54,11 +54,19 @@ def occupancy(student: Student, draw: Draw) -> None:
             part = isinstance(warps, float) and not warps.is_integer()
             if isinstance(warps, (int, float)) and 0 < warps - want_warps < block["warps"]:
                 part = True
-            expect_equal(
-                warps, want_warps, why=_PARTS if part else "" if want_warps else _NONE_FITS
-            )
+            why = _of_the_number(warps, want_warps, block, machine) if want_warps else _NONE_FITS
+            expect_equal(warps, want_warps, why=_PARTS if part else why)
         with within("the limits,"):
             expect_equal(binding, want_binding, why=_misnamed(binding, want_binding, want_warps))
+
+
+def _of_the_number(warps: Any, want: int, block: Block, machine: Machine) -> str:
+    """Of a number of whole blocks: what they take too much of, or that one more of them fits."""
+    if type(warps) is not int or warps < 0 or warps % block["warps"]:
+        return ""
+    blocks = warps // block["warps"]
+    over = [limit for limit in _TAKEN if _over(blocks, limit, block, machine)]
+    return _TAKEN[over[0]] if over else _ONE_MORE if warps < want else ""
 
 
 def _misnamed(binding: Any, want: list[str], warps: int) -> str:
@@ -77,6 +85,18 @@ _PARTS = (
     "A part of a block is resident here. Blocks come whole: round down to blocks first, then count "
     "their warps."
 )
+_BLOCKS = "An SM holds no more than `blocks` blocks, however small they are."
+_WARPS = "An SM holds no more than `warps` warps, however few registers they take."
+_TAKEN = {
+    "registers": "So many warps take more registers than the SM has. A warp takes 32 times those "
+    "of a thread, rounded up to whole units.",
+    "shared": "So many blocks take more shared memory than the SM has. A block takes its own "
+    "together with what the system reserves, rounded up to whole units.",
+    "blocks": _BLOCKS,
+    "warps": _WARPS,
+}
+"""What is true of warps that do not fit, by the limit that they pass."""
+_ONE_MORE = "By all four limits one block more fits beside these warps."
 _NONE_FITS = "Not even one block fits: no warp is resident, 0."
 _ALONE = "This is the name of one limit. Asked for is a list: several can bind at once."
 
@@ -238,7 +258,7 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
         _Rules(whole_blocks=False),
     ),
     "no_limit_of_blocks": (
-        "An SM holds no more than `blocks` blocks, however small they are.",
+        _BLOCKS,
         _Rules(limits=("warps", "registers", "shared")),
     ),
     "no_shared_memory": (
@@ -286,7 +306,7 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
         _Rules(reserves="once"),
     ),
     "no_limit_of_warps": (
-        "An SM holds no more than `warps` warps, however few registers they take.",
+        _WARPS,
         _Rules(limits=("blocks", "registers", "shared")),
     ),
     "no_limit_of_registers": (

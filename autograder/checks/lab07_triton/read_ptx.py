@@ -60,12 +60,14 @@ def _expect_facts(got: Any, want: Facts, ptx: str) -> None:
         raise Wrong(expected=_FORM, got=describe(sorted(map(str, got))))
     for name in NAMES:
         with within(f"{name},"):
-            expect_equal(got[name], want[name], why=_why(ptx, name, got[name], want[name]))
+            expect_equal(got[name], want[name], why=_why(ptx, name, got[name], want))
 
 
-def _why(ptx: str, name: str, got: Any, want: Any) -> str:
-    """The sentence of the one misreading that finds the same in this text, or what is true of any
-    other."""
+def _why(ptx: str, name: str, got: Any, facts_of: Facts) -> str:
+    """The sentence of the one misreading that finds the same in this text, and what is right in all
+    that was compared before; or what is true of any other."""
+    want = facts_of[name]
+    right = {one: facts_of[one] for one in NAMES[: NAMES.index(name)]}
     many = name in ("loads", "stores")
     if many and not isinstance(got, dict):
         return "loads and stores are dicts: for each width in bytes how many accesses have it."
@@ -73,7 +75,11 @@ def _why(ptx: str, name: str, got: Any, want: Any) -> str:
         return "A width in bytes is a number: the keys of loads and stores are ints."
     if not many and not isinstance(got, int):
         return "masked, mma and registers are numbers, each an int."
-    same = [sentence for sentence, reader in _WRONG.values() if reader(ptx)[name] == got]
+    same = []
+    for sentence, reader in _WRONG.values():
+        theirs = reader(ptx)
+        if theirs[name] == got and all(theirs[one] == value for one, value in right.items()):
+            same.append(sentence)
     if len(same) == 1:
         return same[0]
     for width in sorted({*got, *want}) if many else ():
@@ -162,6 +168,8 @@ class Reader:
     spaces: Sequence[str] = ("global",)
     predicated: bool = True  # accesses behind a predicate are found
     negated: bool = True
+    negated_found: bool = True  # accesses behind @! are found
+    each_value: bool = False  # of a vector counts as an access
     exchanged: bool = False
     masked: Sequence[str] = ("ld", "st")
     all_masked: bool = False
@@ -193,16 +201,20 @@ class Reader:
                 continue
             masked += self.all_masked and code.startswith("@")
             access = _ANYWHERE.search(code) if self.anywhere else _ACCESS.match(code)
-            if not access or not self._counts(access[3]) or not (self.predicated or not access[1]):
+            if not access or not self._counts(access[3]) or not self._finds(access[1] or ""):
                 continue
             of = loads if (access[2] == "ld") != self.exchanged else stores
             width = _of_registers(code) if self.by_register else self._width(access[3])
-            of[width] = of.get(width, 0) + 1
+            many = _values(access[3]) if self.each_value else 1
+            of[width] = of.get(width, 0) + many
             predicate = access[1] or "%p" * (self.named_anywhere and "%p" in code)
             counts = access[2] in self.masked and not self.all_masked
             masked += counts and bool(predicate) and (self.negated or "!" not in predicate)
         return {"loads": loads, "stores": stores, "masked": masked, "mma": mma,
                 "registers": registers}  # fmt: skip
+
+    def _finds(self, predicate: str) -> bool:
+        return not predicate or (self.predicated and (self.negated_found or "!" not in predicate))
 
     def _counts(self, words: str) -> bool:
         parts = words.split(".")
@@ -225,6 +237,11 @@ class Reader:
             return False
         word = code.split(maxsplit=1)[-1] if code.startswith("@") else code
         return word.startswith(tuple(f"{name}." for name in self.tensor_cores))
+
+
+def _values(words: str) -> int:
+    """How many values an access has."""
+    return next((int(part[1]) for part in words.split(".") if part in ("v2", "v4")), 1)
 
 
 def _of_registers(code: str) -> int:
@@ -270,6 +287,14 @@ _WRONG = {
     "negated_predicates": (
         "@!%p1 is a predicate as well: the lane takes part where it is false.",
         Reader(negated=False),
+    ),
+    "negated_missed": (
+        "Accesses behind @!%p are left out. It stands in front of the instruction as @%p does.",
+        Reader(negated_found=False),
+    ),
+    "each_value": (
+        "Each value of a vector is counted as an access. .v4.b32 is one access, 16 bytes wide.",
+        Reader(vectors=(), each_value=True),
     ),
     "named_anywhere": (
         "An access is taken for masked where its line names a %p anywhere. A predicate stands in "

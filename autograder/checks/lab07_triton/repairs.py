@@ -35,7 +35,8 @@ HALF = "A number is rounded to 16 bits on the way, of which three digits are rig
 TRANSPOSED = "One factor of a product is transposed, or has to be."
 AXES = "A row stands where a column has to be, or a column for a row: [None, :] and [:, None]."
 UNSTRIDED = (
-    "An index is not multiplied by its stride: neighbours in a tensor need not lie side by side."
+    "An index, or a step to the next tile, is not multiplied by its stride: neighbours in a tensor "
+    "need not lie side by side."
 )
 STRIDES = "A pointer moves by the strides of another tensor. Each tensor has its own."
 TF32 = 'tl.dot rounds float32 to tf32, ten bits, unless it is told input_precision="ieee".'
@@ -117,7 +118,14 @@ def _other_axis(node: ast.AST) -> Repaired:
 
 
 def _strided(parameters: Sequence[str], node: ast.AST) -> Repaired:
-    """p_ptr + ... + index, with each p_n of the parameters that is not there as a factor."""
+    """p_ptr + ... + index, with each p_n of the parameters that is not there as a factor; and the
+    steps of pointers in a loop, one of them or all."""
+    if isinstance(node, ast.For):
+        yield from _strided_steps(parameters, node)
+    if _is_step(parameters, node):
+        for name in parameters:
+            if re.fullmatch(r"[a-z]_[a-z]", name):
+                yield _times(deepcopy(node), name)
     if isinstance(node, ast.BinOp) and isinstance(node.right, (ast.Name, ast.Subscript)):
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
         for name in parameters if isinstance(node.op, ast.Add) else ():
@@ -125,6 +133,38 @@ def _strided(parameters: Sequence[str], node: ast.AST) -> Repaired:
             if len(of) == 1 and name not in names and f"{pointer}_ptr" in names:
                 factor = ast.BinOp(deepcopy(node.right), ast.Mult(), ast.Name(name, ast.Load()))
                 yield ast.BinOp(node.left, node.op, factor)
+
+
+def _is_step(parameters: Sequence[str], node: ast.AST) -> bool:
+    """p += TILE, of a number that is given."""
+    added = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)
+    return (
+        added
+        and isinstance(node.target, ast.Name)  # type: ignore[attr-defined]
+        and isinstance(node.value, ast.Name)  # type: ignore[attr-defined]
+        and node.value.id in parameters  # type: ignore[attr-defined]
+    )
+
+
+def _times(step: ast.AST, name: str) -> ast.AST:
+    assert isinstance(step, ast.AugAssign)
+    step.value = ast.BinOp(step.value, ast.Mult(), ast.Name(name, ast.Load()))
+    return step
+
+
+def _strided_steps(parameters: Sequence[str], loop: ast.For) -> Repaired:
+    """The loop with all its steps times a stride of the tensor whose name theirs begins with, all
+    along one axis: x_at and w_at with x_d and w_d."""
+    for axis in sorted({name[2] for name in parameters if re.fullmatch(r"[a-z]_[a-z]", name)}):
+        one, many = deepcopy(loop), 0
+        for step in ast.walk(one):
+            if _is_step(parameters, step):
+                name = f"{step.target.id[0]}_{axis}"  # type: ignore[attr-defined]
+                if name in parameters:
+                    _times(step, name)
+                    many += 1
+        if many > 1:
+            yield one
 
 
 def _own_strides(node: ast.AST) -> Repaired:

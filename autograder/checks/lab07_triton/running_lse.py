@@ -22,6 +22,10 @@ _ABOVE = (
     "A top is above every logit of its row. It is the largest of them, which is the larger of the "
     "two tops that came."
 )
+_BELOW = (
+    "A top is below one of the two that came for its row. It is the larger of them, row by row, "
+    "whatever the other rows have."
+)
 _FINITE = "The top of two tiles without a logit is -inf, and a finite number is returned."
 _PAIR = "Two tensors come back: (top, total). Without both of them the next tile cannot be merged."
 
@@ -119,7 +123,8 @@ def _expect_state(got: Any, z: Tensor) -> None:
         if not isinstance(mine, Tensor) or mine.shape != want.shape:
             raise Wrong(expected=_FORM, got=describe(mine), where=f"in {name}")
     if not torch.equal(top, want_top):
-        why = _ABOVE if bool((top > want_top).any()) else ""
+        why = _BELOW if bool((top < want_top).any()) else ""
+        why = _ABOVE if bool((top > want_top).any()) else why
         if bool((top.isfinite() & (want_top == -math.inf)).any()):
             why = _FINITE
         raise Wrong(expected=f"top {want_top.tolist()}", got=f"top {top.tolist()}", why=why)

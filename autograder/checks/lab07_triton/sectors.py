@@ -41,7 +41,24 @@ def sectors(student: Student, draw: Draw) -> None:
         got = expect_tuple(student.call("sectors", *case), 2, "(sectors, ways)")
         for name, mine, want in zip(("sectors", "ways"), got, _touched(*case), strict=True):
             with within(f"the {name},"):
-                expect_equal(mine, want)
+                expect_equal(mine, want, why=_apart(name, mine, want))
+
+
+_APART = {
+    ("sectors", False): "More sectors than this are touched. Every byte of an element lies in "
+    "sector byte // 32: count how many different ones there are.",
+    ("sectors", True): "Fewer sectors than this are touched. What lies in the same 32 bytes counts "
+    "once, whichever lanes touch it.",
+    ("ways", False): "One bank is asked for more words than this. The ways are the different words "
+    "that the busiest bank is asked for.",
+    ("ways", True): "No bank is asked for so many different words. A word that several lanes want "
+    "counts once, and each bank for itself.",
+}
+"""What is true of a number that is too small, or too large."""
+
+
+def _apart(name: str, mine: Any, want: int) -> str:
+    return _APART[name, mine > want] if type(mine) is int and mine != want else ""
 
 
 def _cases(draw: Draw) -> Iterator[Access]:
@@ -268,6 +285,15 @@ _WRONG = {
             _ways(_bytes(first, stride, columns, itemsize)),
         ),
     ),
+    "touched_bytes_by_32": (
+        "This divides the bytes that are touched by 32. Where they do not lie together they fill "
+        "no sector: count the sectors that they lie in.",
+        lambda first, stride, columns, itemsize: (
+            -(-len(set(_whole(_bytes(first, stride, columns, itemsize), itemsize)))
+              // SECTOR_BYTES),
+            _ways(_whole(_bytes(first, stride, columns, itemsize), itemsize)),
+        ),
+    ),
     "each_place_a_sector": (
         "Each lane's place is counted as a sector of its own. Places in the same 32 bytes share "
         "one.",
@@ -283,6 +309,14 @@ _WRONG = {
         lambda first, stride, columns, itemsize: (
             _sectors(places := _bytes(first, stride, columns, itemsize)),
             _addresses(places, itemsize),
+        ),
+    ),
+    "words_by_32": (
+        "This divides all words by 32 banks, as if each bank were asked for equally many. The ways "
+        "are those of the busiest.",
+        lambda first, stride, columns, itemsize: (
+            _sectors(places := _whole(_bytes(first, stride, columns, itemsize), itemsize)),
+            -(-len({place // BANK_BYTES for place in places}) // BANKS),
         ),
     ),
     "lanes_with_a_conflict": (

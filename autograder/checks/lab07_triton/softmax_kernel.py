@@ -18,6 +18,7 @@ from .kernels import (
     Misreading,
     Stored,
     as_if_contiguous,
+    far_from_0,
     faulty,
     judge_kernel,
     list_wrong,
@@ -46,7 +47,8 @@ def softmax_kernel(student: Student, draw: Draw) -> None:
 
     x (N, V), b (V,) -> y (N, V); grid (N,); BLOCK is the power of two from V on.
     """
-    judge_kernel(student, "softmax_kernel", draw, _cases, MISREADINGS)
+    seen = far_from_0(lambda given: given["x_ptr"] + given["b_ptr"])
+    judge_kernel(student, "softmax_kernel", draw, _cases, MISREADINGS, seen)
 
 
 def _cases(draw: Draw) -> Iterator[Case]:

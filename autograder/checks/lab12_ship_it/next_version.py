@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -90,8 +91,22 @@ def _why_these(names: list[Any], broken: list[str], case: Case) -> str:
         reading = decisive(before[name], after[name])
         if before[name] == after[name]:
             return f"`{name}` {_OPERATORS['unchanged']}"
+        if reading == "types_free" and _sized_otherwise(before[name], after[name]):
+            return _OPERATORS["sized"]
         return _CHANGES.get(reading, _OPERATORS["breaks" if name in broken else "does_not"])
     return _OPERATORS["twice"]
+
+
+def _sized_otherwise(old: Schema, new: Schema) -> bool:
+    """Whether an argument's type became another one that torch's parser reads as the same list."""
+    was = {argument.name: argument.type for argument in old.arguments}
+    pairs = [(was.get(argument.name, ""), argument.type) for argument in new.arguments]
+    differ = [pair for pair in pairs if pair[0] and pair[0] != pair[1]]
+    return bool(differ) and all(_unsized(a) == _unsized(b) for a, b in differ)
+
+
+def _unsized(type_: str) -> str:
+    return re.sub(r"\[\d+\]", "[]", type_)
 
 
 def _why_this_version(came: Any, want: Answer, case: Case) -> str:
@@ -326,6 +341,8 @@ _OPERATORS = {
     "own: another one that stays does not help.",
     "unchanged": "has the schema that it had, and was called a break. Compare each overload with "
     "itself.",
+    "sized": "`int[2]` is another type than `int[]`: a break. torch's parser has List[int] for "
+    "both: compare the types as the schemas write them.",
     "breaks": "This change breaks old calls, and in more than one way. Go through all that "
     "breaks, rule by rule.",
     "does_not": "All old calls still run after this change, and mean the same: nothing breaks.",

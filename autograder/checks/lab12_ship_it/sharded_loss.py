@@ -201,6 +201,8 @@ def joined(stats: Tensor, z: Tensor, target: Tensor, first: int, *, mistake: str
         loss = losses[here].sum() / here.sum()
     if mistake == "of_each_row":
         loss = losses
+    if mistake == "loss_of_all_rows":
+        loss = losses.sum() / len(z)
     below = lse
     if mistake == "own_softmax" and z.shape[1]:
         below = z.logsumexp(1)
@@ -276,6 +278,8 @@ _MISTAKES = {
     "counted_all": "Divided by all N rows: the mean is over the targets that count.",
     "dz_of_all_rows": "dz was divided by all N rows. The mean is over the targets that count, for "
     "dz as for the loss.",
+    "loss_of_all_rows": "The loss was divided by all N rows. The mean is over the targets that "
+    "count, for the loss as for dz.",
     "ignored_gradient": "Rows whose target is -100 have a gradient. They are in no loss.",
     "summed": "The loss is a sum. Asked for is the mean over the targets that count.",
     "not_averaged": "dz is of the sum; the loss is the mean over the targets that count.",

@@ -75,6 +75,10 @@ UNIVERSAL = (
     "`universal2` is both processors of macOS in one file, for the macOS in its tag and all later "
     "ones."
 )
+AS_TEXT = (
+    "glibc 2.5 is older than 2.28: 5 is less than 28. As texts, or as decimals, they compare "
+    "the other way round."
+)
 OLDER = "A wheel for an older glibc or macOS was left out: the tag names the oldest that will do."
 INTEL = (
     "`manylinux1` and `manylinux2010` are for x86_64 alone. Of the old names only `manylinux2014` "
@@ -154,7 +158,8 @@ def _expect(got: Any, names: list[str], machine: Machine) -> None:
     for name in sorted(names, key=_rules_in):
         if name in want and name not in mine:
             missing = [one for one in want if one not in mine]
-            why = _decimals(missing, machine) or why_it_fits(name, machine)
+            why = _decimals(missing, machine) or _as_texts(missing, machine)
+            why = why or why_it_fits(name, machine)
             raise Wrong(expected=f"{name} fits", got="left out", why=why)
         if name in mine and name not in want:
             why, place = why_it_does_not(name, machine), f"[{mine.index(name)}]"
@@ -174,6 +179,19 @@ def _decimals(missing: Sequence[str], machine: Machine) -> str:
         return ""
     asked, have = pythons[0][3], machine["python"][1]
     return f"3.{asked} is earlier than 3.{have}: compare (3, {asked}) and (3, {have})."
+
+
+def _as_texts(missing: Sequence[str], machine: Machine) -> str:
+    """AS_TEXT, where each tag alone that is missing asks for a glibc that is older as a number and
+    newer as a text."""
+    alone = [name for name in missing if "." not in "".join(_tags(name))]
+    asked = [_system_asked(_tags(name)[2], False) for name in alone]
+    have = machine.get("glibc")
+    if have is None or not asked or any(one is None for one in asked):
+        return ""
+    versions = [one[1] for one in asked if one]
+    turned = all(v < have and [*map(str, v)] > [*map(str, have)] for v in versions)
+    return AS_TEXT if turned else ""
 
 
 def _rules_in(name: str) -> tuple[bool, bool, bool]:
@@ -317,6 +335,7 @@ def _names(draw: Draw, machine: Machine) -> list[str]:
         f"{older}.{here}-{older}.{here}-{plain}",
         f"{here}.{older}-{here}.{older}-{plain}",
         f"{older}.{newer}-{older}.{newer}-{plain}",
+        f"{older}.{here}-{older}.{here}-{own[0]}.{own[1]}",  # also side by side, by the second
         f"{newer}.{older}.{here}-{newer}.{older}.{here}-{plain}",
         f"{older}.py3{minor + 1}-none.abi3-{plain}",  # one of each, and one of them together
         f"{here}-none.abi3-{plain}",
@@ -420,6 +439,7 @@ def fits(
     python_fits: Callable[[str, str, Machine], bool] | None = None,
     platform_fits: Callable[[str, Machine], bool] | None = None,
     first_only: bool = False,
+    side_by_side: bool = False,
     from_the_front: bool = False,
 ) -> bool:
     """Whether the wheel of this name installs there, and ways to get it wrong."""
@@ -427,6 +447,9 @@ def fits(
     sets = [part.split(".") for part in (parts[2:5] if from_the_front else parts[-3:])]
     pythons, abis, platforms = [one[:1] for one in sets] if first_only else sets
     python_fits, platform_fits = python_fits or _python_fits, platform_fits or _platform_fits
+    if side_by_side and len(sets) == 3:
+        each = ("-".join(tags) for tags in zip(*sets, strict=False))
+        return any(fits(f"x-1-{tags}.whl", machine) for tags in each)
     taken = {a for p in pythons for a in abis if python_fits(p, a, machine)}
     places = {one for one in platforms if platform_fits(one, machine)}
     return any(a == "none" or one != "any" for a in taken for one in places)
@@ -599,8 +622,7 @@ _wrong_platform(
 )
 _wrong_platform(
     "version_as_text",
-    "glibc 2.5 is older than 2.28: 5 is less than 28. As texts, or as decimals, they compare "
-    "the other way round.",
+    AS_TEXT,
     compare=lambda asked, have: [*map(str, asked)] <= [*map(str, have)],
 )
 _wrong_platform(
@@ -622,6 +644,12 @@ _wrong(
     "first_of_a_set",
     "Only the first of each set was read. A tag may name several, with dots between: `py2.py3`.",
     first_only=True,
+)
+_wrong(
+    "side_by_side",
+    "The sets were read side by side: the first of each, then the second. Any of one set goes with "
+    "any of the others.",
+    side_by_side=True,
 )
 _wrong(
     "build_number",
