@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ def _same_but_for_order(a: Any, b: Any, layout: bool) -> bool:
     if not both:
         return same_outcome(a, b, layout=layout)
     if not all(isinstance(t, torch.Tensor) for t in (*a, *b)):
-        return all(_same_but_for_order(x, y, layout) for x, y in zip(a, b, strict=True))
+        return all(map(partial(_same_but_for_order, layout=layout), a, b))
     left = list(b)
     for t in a:
         alike = (k for k, other in enumerate(left) if same_outcome(t, other, layout=layout))
@@ -43,6 +44,7 @@ def _same_but_for_order(a: Any, b: Any, layout: bool) -> bool:
 
 def same_outcome(a: Any, b: Any, *, layout: bool = True) -> bool:
     """layout: whether tensors have to lie in memory in the same way."""
+    alike = partial(same_outcome, layout=layout)
     if isinstance(a, Raised) and isinstance(b, Raised):
         return (a.error, a.message, a.why) == (b.error, b.message, b.why) or (
             _is_out_of_range(a) and is_device_assert(b)
@@ -52,11 +54,9 @@ def same_outcome(a: Any, b: Any, *, layout: bool = True) -> bool:
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         return (not layout or _same_layout(a, b)) and _same_elements(a, b)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        pairs = zip(a, b, strict=False)
-        return len(a) == len(b) and all(same_outcome(x, y, layout=layout) for x, y in pairs)
+        return len(a) == len(b) and all(map(alike, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
-        keys = a.keys() == b.keys()
-        return keys and all(same_outcome(a[key], b[key], layout=layout) for key in a)
+        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
     if isinstance(a, float) or isinstance(b, float):
         return _same_number(a, b)
     return type(a) is type(b) and bool(a == b)

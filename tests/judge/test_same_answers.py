@@ -134,6 +134,7 @@ def test_where_the_layout_is_left_out_a_view_is_the_same_as_its_copy() -> None:
         assert same_transcript(calls(a, 1), calls(b, 1), layout=False)
         assert same_transcript(calls(a), calls(b), layout=False)
         assert not same_transcript(calls(a), calls(b))
+    assert same_transcript(calls([view, 2 * view], 1), calls([2 * copy, copy], 1), layout=False)
     assert not same_outcome(view, 2 * copy, layout=False)
     assert not same_outcome(view, copy.double(), layout=False)
     assert not same_outcome(view, copy.T, layout=False)

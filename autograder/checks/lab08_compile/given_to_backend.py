@@ -329,8 +329,8 @@ _counted(
 )
 _counted(
     "backend_counted_too",
-    "There are as many runs too many as there are graphs. The backend is called once for each, "
-    "and that call is no run.",
+    "There are as many runs too many as there are graphs. The backend is called once for each: "
+    "that call is no run, nor is one that it makes itself, to try the graph.",
     lambda given, calls: (_operations(given), sum(given.runs) + len(given.graphs)),
 )
 _counted(

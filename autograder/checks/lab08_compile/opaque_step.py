@@ -346,8 +346,9 @@ def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
 
 @opaque_step.wrong(
     "fake_used_for_real",
-    "All results are 0, as where the operator does no more than its fake kernel. The function "
-    "under the custom_op decorator computes; the fake one only says what shape comes out.",
+    "All results are 0, as where the operator does no more than its fake kernel, or takes its "
+    "input down to 0. The function under the custom_op decorator computes, and writes nothing; the "
+    "fake one only says what shape comes out.",
 )
 def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
     results, believed = _answered(xs, w, b, p)

@@ -41,6 +41,10 @@ TOO_LONG = (
     "This is longer than the steps took with their waits. Without them nothing begins later than "
     "it did."
 )
+RULE = (
+    "A call comes earlier by the waits that ended before it, and by no part of one that is under "
+    "way. On a stream one work follows the other, those of one call too."
+)
 _RAISED = {
     "KeyError": "Arrows (`ph` is `s` or `f`) have no `dur` and no `args`. And a wait has a "
     "`correlation` with which no work of the device came.",
@@ -93,7 +97,7 @@ def _why(got: Any, events: Sequence[Event], latency: float) -> str:
             streams[e["tid"]] = streams.get(e["tid"], 0.0) + e["dur"]
     if got < max(streams.values()) - CLOSE_US:
         return TOO_SHORT
-    return TOO_LONG if latency == LATENCY_US and got > _as_it_was(events) + CLOSE_US else ""
+    return TOO_LONG if latency == LATENCY_US and got > _as_it_was(events) + CLOSE_US else RULE
 
 
 def _drawn(
