@@ -118,7 +118,8 @@ def test_a_check_that_rejects_the_solution_is_found(lab: Lab) -> None:
 
 def test_a_question_that_the_page_does_not_ask_is_found(lab: Lab) -> None:
     lab.questions["addresses"] = replace(lab.questions["address"], name="addresses")
-    assert any("addresses: the page has no check cell" in fault for fault in faults(lab, "addresses"))
+    found = faults(lab, "addresses")
+    assert any("addresses: the page has no check cell" in fault for fault in found)
 
 
 def test_one_question_is_asked_alone(lab: Lab) -> None:
