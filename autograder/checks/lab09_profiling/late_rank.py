@@ -119,8 +119,8 @@ def _drawn(
     each = [_begun(draw) for _ in range(ranks)]
     if ranks == 3:  # the latest clock is neither the late rank's nor the one's that waits longest
         latest = max(each, key=lambda rank: rank.clock_us)
-        other = each[often if once == LATE_ONCE_US else much]
-        latest.clock_us, other.clock_us = other.clock_us, latest.clock_us
+        neither = each[often if once == LATE_ONCE_US else much]
+        latest.clock_us, neither.clock_us = neither.clock_us, latest.clock_us
     waited, kept = [0.0] * ranks, [0.0] * ranks
     steps, usual = 4, (900, 940) if together else (450, 700) if ranks > 3 else (300, 700)
     dear = draw.integer(1, steps - 1)
