@@ -252,7 +252,7 @@ def diagnose(
     apart.
     """
     seen, longest = list(student.calls), list(student.calls)
-    is_lost = any(is_device_assert(call.outcome) for call in seen[-1:])
+    is_lost = any(is_device_assert(call.outcome) for call in seen)  # and stays so
     asks_on = not (student.used_a_room or is_lost) and _is_cheap(question)
     same: list[tuple[WrongAnswer, bool]] = []
     for known, theirs, calls in doubles.each():

@@ -293,6 +293,9 @@ def test_what_was_asked_is_told_by_the_names_of_the_known_answers() -> None:
     question.wrong("other", "Another function.", other=lambda x, y: 0)
     question.wrong("first", "Only the first.", add=lambda first, second, third=0: first)
     assert judged_sum(question, lambda a, b: 0).asked == "first 1, second 2"
+    question.wrong_answers.clear()
+    question.wrong("all", "All in one.", add=lambda *numbers, **more: 0)
+    assert judged_sum(question, lambda a, b: 0).asked == "1, 2"
     bare = judged_sum(sum_question([(1, 2)], hints=()), lambda a, b: 0)
     assert (bare.cause, bare.next_step) == (Cause.WRONG, "")
 

@@ -170,7 +170,7 @@ def counted_question() -> Question:
     @lab.question("counted", points=1, minutes=1, difficulty=1, hints=HINTS)
     def counted(student: Student, draw: Draw) -> None:
         """target (N,), -1 in rows that do not count -> (N, 3), 1 at the targets."""
-        for target in ([0, 2], [0, -1, 2]):
+        for target in ([0, 2], [0, -1, 2], [1]):
             want = torch.tensor([[float(t == v) for v in range(3)] for t in target])
             expect_close(student.call("counted", torch.tensor(target)), want)
 
@@ -196,10 +196,13 @@ def counted_question() -> Question:
 def test_an_index_that_ends_the_gpu_is_the_one_that_the_cpu_would_name(
     message: str, first: torch.Tensor, name: str
 ) -> None:
-    """Where the known answer raises on the CPU, and all calls before agree."""
+    """Where the known answer raises on the CPU, and all calls before agree. Nothing more is asked
+    of a GPU that is lost."""
+    lost = []
 
     def on_a_gpu(target: torch.Tensor) -> torch.Tensor:
-        if (target < 0).any():
+        if lost or (target < 0).any():
+            lost.append(target)
             raise RuntimeError(message)
         return first[target]
 
@@ -237,6 +240,46 @@ def test_a_copy_is_taken_for_the_view_it_was_made_from_where_the_check_sees_no_l
 ) -> None:
     verdict = ask(turned_question(expect), LocalStudent({"turned": answer}), seed=1)
     assert (verdict.cause, verdict.misconception) == (Cause.WRONG, name)
+
+
+def twice_turned(**options: Any) -> Question:
+    """As `turned_question`, by value, of two x; the known answers are listed in this order."""
+
+    def check(student: Student, draw: Draw) -> None:
+        for _ in range(2):
+            x = draw.tensor(3, 4)
+            expect_close(student.call("turned", x), x.view(4, 3))
+
+    told = {"points": 1, "minutes": 1, "difficulty": 1, "hints": HINTS} | options
+    question = Question("turned", "Lab 0.1", check, **told)
+    first: list[bool] = []
+
+    def late(x: torch.Tensor) -> torch.Tensor:
+        first.append(not first or not first[-1])  # right in each first of two calls
+        return x.reshape(4, 3) if first[-1] else x.mT
+
+    question.wrong("late", "The second is wrong.", turned=late)
+    question.wrong("copied", "This is a copy.", turned=lambda x: x.mT.contiguous())
+    question.wrong("view", "This is a view.", turned=lambda x: x.mT)
+    return question
+
+
+def test_of_two_with_the_same_values_the_one_is_named_that_lies_as_the_answer() -> None:
+    for answer, name in ((lambda x: x.mT, "view"), (lambda x: x.mT.contiguous(), "copied")):
+        verdict = ask(twice_turned(), LocalStudent({"turned": answer}), seed=1)
+        assert verdict.misconception == name
+
+
+@pytest.mark.parametrize(("options", "asked"), [({}, 2), ({"budget_s": 9.0}, 1)])
+def test_what_comes_further_may_lie_otherwise_too(options: dict[str, Any], asked: int) -> None:
+    seen = []
+
+    def elsewhere(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x)
+        return torch.cat([x.flatten()] * 2)[12:].view(3, 4).mT
+
+    verdict = ask(twice_turned(**options), LocalStudent({"turned": elsewhere}), seed=1)
+    assert (verdict.misconception, len(seen)) == ("copied", asked)
 
 
 def plans_question(*, by_effect: bool) -> Question:
