@@ -249,7 +249,7 @@ FAULTS = (
     ),
     Fault(
         "own_count",
-        "Each rank divided by its own number of words: the number has to be all-reduced as well.",
+        "Each rank divided by its own number of words. Divide by what an all-reduce of it leaves.",
         _by_own_words,
     ),
     Fault(

@@ -213,7 +213,7 @@ FAULTS = (
     Fault(
         "own_start",
         "The ranks started from parameters of their own. The same steps from different places end "
-        "in different places: broadcast those of rank 0 first.",
+        "in different places: broadcast those of rank 0 first, into the parameters themselves.",
         own_start,
     ),
     Fault(
@@ -340,8 +340,8 @@ OTHER_BUCKETS = (
 )
 TOO_LATE = (
     "The values are right, but an all-reduce of the head's gradients started after backward had "
-    "left the head: it could have gone on beside the rest of backward. Start it in the hook of "
-    "its bucket's last gradient."
+    "left the head: it could have gone on beside the rest of backward. In the hook that fills a "
+    "bucket start it, if all before it have started, and then each one behind it that is full."
 )
 WAITED = (
     "The values are right, but the rank waited for an all-reduce before backward had left the "

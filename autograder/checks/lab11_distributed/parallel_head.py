@@ -229,11 +229,14 @@ def _is(got: Tensor, want: Tensor) -> bool:
     return alike and torch.allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
+KEEP_EACH = "'keep': each rank's tensor is its own already"
+
+
 def _expect_alike(tensors: Sequence[Tensor], name: str, where: str, *, is_whole: bool) -> None:
     """is_whole: whether each of them is what its rank must hold."""
     if len({(t.shape, t.dtype) for t in tensors}) > 1:
         raise Wrong(
-            expected="tensors of one shape and dtype, to add up",
+            expected=KEEP_EACH if is_whole else "tensors of one shape and dtype, to add up",
             got="; ".join(describe(t) for t in tensors),
             where=f"in {name} {where}",
             why=SUMMED_TOO if is_whole else UNLIKE,
