@@ -9,6 +9,20 @@ from dataclasses import replace
 
 from autograder.judge import NoAnswer, Wrong, text
 
+MIXED_DTYPES = (
+    "RuntimeError: expected m1 and m2 to have the same dtype",
+    "RuntimeError: expected scalar type",
+    "RuntimeError: addmv input tensors must have the same dtype",
+    "RuntimeError: self and mat2 must have the same dtype",
+    "RuntimeError: index_add_(): self",
+)
+"""How torch begins where a product or a sum has two dtypes."""
+NOTHING_TO_JOIN = (
+    "RuntimeError: stack expects a non-empty",
+    "ValueError: torch.cat(): expected a non-empty",
+)
+"""How it begins where torch.stack or torch.cat has an empty list."""
+
 
 @contextmanager
 def explaining(sentences: Mapping[str, str]) -> Iterator[None]:

@@ -22,21 +22,11 @@ ANOTHER_CALLS = (
     "all calls."
 )
 
+# Said of what raises MIXED_DTYPES, where all is float64.
 MIXED = (
     "The inputs are float64 here, and torch refuses to mix them with another dtype. What "
     "torch.ones or torch.zeros makes is float32 unless it is told: dtype=x.dtype."
 )
-MIXED_DTYPES = {
-    f"RuntimeError: {begins}": MIXED
-    for begins in (
-        "expected m1 and m2 to have the same dtype",
-        "expected scalar type",
-        "addmv input tensors must have the same dtype",
-        "self and mat2 must have the same dtype",
-        "index_add_(): self",
-    )
-}
-"""What torch says of two dtypes in one product; for `explaining`, where all is float64."""
 
 LEARNING: tuple[Needs, ...] = (
     (True, True, True),

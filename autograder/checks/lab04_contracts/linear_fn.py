@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import onelayer
-from autograder.checks.explaining import explaining, saying
+from autograder.checks.explaining import MIXED_DTYPES, explaining, saying
 from autograder.judge import (
     Draw,
     Rules,
@@ -24,7 +24,7 @@ from autograder.judge import (
 from . import harness, lab
 from .answers import (
     LEARNING,
-    MIXED_DTYPES,
+    MIXED,
     Answers,
     Maybe,
     expect_answers,
@@ -89,7 +89,8 @@ def _ask(
     b = draw.tensor(v, dtype=dtype, requires_grad=needs[2]) if with_bias else None
     dy = draw.tensor(n, v, dtype=dtype)
     tolerance = 1e-12 if dtype is torch.float64 else 1e-5
-    with explaining(_RAISED | (MIXED_DTYPES if dtype is torch.float64 else {})):
+    mixed = dict.fromkeys(MIXED_DTYPES, MIXED) if dtype is torch.float64 else {}
+    with explaining(_RAISED | mixed):
         got = room.call("linear_fn", x, w, b, dy)
     y, saved, answers = parts(got, "y, saved, answers")
     is_like_x = isinstance(y, Tensor) and y.dtype == dtype

@@ -122,7 +122,7 @@ def _strided(parameters: Sequence[str], node: ast.AST) -> Repaired:
     steps of pointers in a loop, one of them or all."""
     if isinstance(node, ast.For):
         yield from _strided_steps(parameters, node)
-    if _is_step(parameters, node):
+    if _stepped(parameters, node):
         for name in parameters:
             if re.fullmatch(r"[a-z]_[a-z]", name):
                 yield _times(deepcopy(node), name)
@@ -135,15 +135,17 @@ def _strided(parameters: Sequence[str], node: ast.AST) -> Repaired:
                 yield ast.BinOp(node.left, node.op, factor)
 
 
-def _is_step(parameters: Sequence[str], node: ast.AST) -> bool:
-    """p += TILE, of a number that is given."""
-    added = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)
-    return (
-        added
-        and isinstance(node.target, ast.Name)  # type: ignore[attr-defined]
-        and isinstance(node.value, ast.Name)  # type: ignore[attr-defined]
-        and node.value.id in parameters  # type: ignore[attr-defined]
-    )
+def _stepped(parameters: Sequence[str], node: ast.AST) -> str:
+    """p of p += TILE, by a number that is given; "" for anything else."""
+    if (
+        isinstance(node, ast.AugAssign)
+        and isinstance(node.op, ast.Add)
+        and isinstance(node.target, ast.Name)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in parameters
+    ):
+        return node.target.id
+    return ""
 
 
 def _times(step: ast.AST, name: str) -> ast.AST:
@@ -158,11 +160,10 @@ def _strided_steps(parameters: Sequence[str], loop: ast.For) -> Repaired:
     for axis in sorted({name[2] for name in parameters if re.fullmatch(r"[a-z]_[a-z]", name)}):
         one, many = deepcopy(loop), 0
         for step in ast.walk(one):
-            if _is_step(parameters, step):
-                name = f"{step.target.id[0]}_{axis}"  # type: ignore[attr-defined]
-                if name in parameters:
-                    _times(step, name)
-                    many += 1
+            pointer = _stepped(parameters, step)
+            if pointer and f"{pointer[0]}_{axis}" in parameters:
+                _times(step, f"{pointer[0]}_{axis}")
+                many += 1
         if many > 1:
             yield one
 
