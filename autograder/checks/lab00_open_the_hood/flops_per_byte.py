@@ -50,7 +50,7 @@ def flops_per_byte(student: Student, draw: Draw) -> None:
     with explaining(WITHOUT_HEAD):
         for (n, d, v, dtype), got in zip(kinds, answers, strict=True):
             want = product_flops(n, d, v) / moved_bytes(n, d, v, dtype)
-            _expect_number(got, want, why=_because(got, n, d, v, dtype))
+            _expect_number(got, want, why=_because(got, want, n, d, v, dtype))
 
 
 def _expect_number(got: object, want: float, *, why: str) -> None:
@@ -59,11 +59,20 @@ def _expect_number(got: object, want: float, *, why: str) -> None:
     expect_equal(want if near else got, want, why=why)
 
 
-def _because(got: Any, n: int, d: int, v: int, dtype: torch.dtype) -> str:
-    """With which other bytes or operations a number would be right, or which two are divided; ""
-    for what is no number."""
+_ROUNDED = "The quotient is right and was rounded. Return it as it is."
+
+
+def _because(got: Any, want: float, n: int, d: int, v: int, dtype: torch.dtype) -> str:
+    """How a number was rounded, with which other bytes or operations it would be right, or which
+    two are divided; "" for what is no number."""
     if type(got) is not float or not math.isfinite(got):
         return ""
+    if got in [round(want, digits) for digits in range(1, 9)]:
+        return _ROUNDED
+    if math.isclose(got, want, rel_tol=2**-23):
+        return (
+            "This is as near as float32 comes. Python's own numbers hold more digits: divide these."
+        )
     flops, moved = product_flops(n, d, v), moved_bytes(n, d, v, dtype)
     bytes_under_it = _whole(flops / got) if got else 0
     if which := in_terms(abs(bytes_under_it - moved), moved_terms(n, d, v, dtype)):
@@ -157,7 +166,8 @@ flops_per_byte.wrong(
 )
 flops_per_byte.wrong(
     "first_addition_not_counted",
-    "d - 1 additions per logit were counted. As in 0.4, the custom is to count d.",
+    "One operation per logit is missing in it, as where d - 1 additions are counted. As in 0.4, "
+    "the custom is to count d.",
     flops_per_byte=lambda n, d, v, itemsize: (
         n * v * (2 * d - 1) / ((n * d + v * d + v + n * v) * itemsize)
     ),
@@ -190,8 +200,8 @@ flops_per_byte.wrong(
     flops_per_byte=lambda n, d, v, itemsize: 2 * n * d * v * (n * d + v * d + v + n * v) * itemsize,
 )
 flops_per_byte.wrong(
-    "two_digits",
-    "The value is right and was rounded to two decimal places. Return it as it is.",
+    "rounded",
+    _ROUNDED,
     flops_per_byte=lambda n, d, v, itemsize: round(
         2 * n * d * v / ((n * d + v * d + v + n * v) * itemsize), 2
     ),

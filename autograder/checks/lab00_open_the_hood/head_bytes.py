@@ -133,19 +133,19 @@ head_bytes.wrong(
 )
 head_bytes.wrong(
     "one_bias_for_all",
-    "One number is counted for the bias. Each of the v words has its own.",
+    "There is one number where the bias has v. Each of the v words has its own.",
     head_bytes=lambda n, d, v, itemsize: (n * d + v * d + 1 + n * v) * itemsize,
 )
 head_bytes.wrong(
     "bias_of_the_input",
-    "The bias is counted with d numbers. It is added to the result, so it has one for each of "
-    "the v words.",
+    "There are d numbers where the bias has v. It is added to the result, so it has one for each "
+    "of the v words.",
     head_bytes=lambda n, d, v, itemsize: (n * d + v * d + d + n * v) * itemsize,
 )
 head_bytes.wrong(
     "bias_of_the_tokens",
-    "The bias is counted with n numbers. It has one for each of the v words, however many tokens "
-    "there are.",
+    "There are n numbers where the bias has v. It has one for each of the v words, however many "
+    "tokens there are.",
     head_bytes=lambda n, d, v, itemsize: (n * d + v * d + n + n * v) * itemsize,
 )
 head_bytes.wrong(
@@ -156,7 +156,8 @@ head_bytes.wrong(
 )
 head_bytes.wrong(
     "result_twice",
-    "The logits are counted twice. Each tensor counts once: the bias is added on the way.",
+    "These are n * v numbers too many, as many as the logits have. Each tensor counts once: the "
+    "bias is added on the way.",
     head_bytes=lambda n, d, v, itemsize: (n * d + v * d + v + 2 * n * v) * itemsize,
 )
 head_bytes.wrong(
@@ -172,7 +173,8 @@ head_bytes.wrong(
 )
 head_bytes.wrong(
     "last_one_alone_in_bytes",
-    "Only the logits were multiplied by `itemsize`: put brackets around the sum.",
+    "Only the numbers of the logits take `itemsize` bytes here, and all others 1 byte, as without "
+    "brackets around the sum.",
     head_bytes=lambda n, d, v, itemsize: n * d + v * d + v + n * v * itemsize,
 )
 head_bytes.wrong(

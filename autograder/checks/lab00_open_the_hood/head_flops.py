@@ -125,13 +125,14 @@ head_flops.wrong(
 )
 head_flops.wrong(
     "bias_counted_once",
-    "v additions for the bias are in it. torch's count leaves the bias out.",
+    "These are v operations too many, as where one bias is added. torch's count leaves the bias "
+    "out.",
     head_flops=lambda n, d, v: 2 * n * d * v + v,
 )
 head_flops.wrong(
     "bias_counted_twice",
-    "This adds two operations per logit for the bias. torch's count leaves the bias out: only the "
-    "matrix product counts here.",
+    "These are two operations per logit too many, as where a bias is multiplied and added. torch's "
+    "count leaves the bias out: only the matrix product counts here.",
     head_flops=lambda n, d, v: 2 * n * (v * d + v),
 )
 head_flops.wrong(

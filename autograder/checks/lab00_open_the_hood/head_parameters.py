@@ -88,7 +88,7 @@ head_parameters.wrong(
 
 head_parameters.wrong(
     "one_bias_for_all",
-    "One bias is added here for the whole layer. Each of the v words has its own.",
+    "This is one number more than the weight has. Each of the v words has a bias of its own.",
     head_parameters=lambda d, v: v * d + 1,
 )
 head_parameters.wrong(

@@ -156,7 +156,7 @@ def _because(got: Any, want: str, logits: dict[str, float], last: torch.Tensor) 
     if min(logits.values()) > _INFINITE_FROM:
         return (
             f"In the last row the logit of {got!r} is {mine}, and that of {want!r} is {right}. exp "
-            "of either is infinite in float32: compare the logits."
+            "of either is infinite in float32, and the sigmoid of either is 1: compare the logits."
         )
     if len(set(torch.tensor([logits[got], logits[want]]).bfloat16().tolist())) == 1:
         return (

@@ -145,8 +145,8 @@ def _(x: torch.Tensor, width: int) -> torch.Tensor:
 
 @centre_windows.wrong(
     "dimension_dropped",
-    "The means have one dimension, as from mean(dim=1), and stand beside the wrong one of the "
-    "windows. keepdim=True leaves the one that it ran along, with size 1.",
+    "The means lie along the wrong dimension of the windows, as from mean(dim=1), which drops the "
+    "one that it ran along. keepdim=True leaves it, with size 1.",
 )
 def _(x: torch.Tensor, width: int) -> torch.Tensor:
     windows = x.unfold(0, width, 1)

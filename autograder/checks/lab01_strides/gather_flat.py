@@ -27,8 +27,11 @@ _RAISED = {
     "result is (0, K).",
     "ZeroDivisionError": "A stride may be 0, as where a row is repeated: then there is nothing to "
     "divide by. Compute each address.",
-    "RuntimeError: shape": "The storage is no matrix of these rows: rows may overlap in it, lie "
-    "apart, or come column by column. Compute each address.",
+    **dict.fromkeys(
+        ("RuntimeError: shape", "RuntimeError: Size does not match", "RuntimeError: step is 0"),
+        "The storage need not be a matrix of these rows: they may overlap in it, lie apart, or "
+        "come column by column. Compute each address.",
+    ),
 }
 
 
@@ -167,7 +170,7 @@ def _(flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor) -> to
 
 @gather_flat.wrong(
     "rows_along_columns",
-    "The row numbers (N,) lie along dim 1 when they meet the index (N, K). Give them a dim of "
+    "The row numbers lie along dim 1 when they meet the index (N, K). Give them a dim of "
     "their own: arange(N)[:, None].",
 )
 def _(flat: torch.Tensor, stride: Sizes, offset: int, index: torch.Tensor) -> torch.Tensor:

@@ -33,6 +33,8 @@ _ALWAYS: list[tuple[Sizes, Sizes]] = [
     ((2, 3, 4), (12, 3, 2)),
     ((2, 3, 4), (17, 3, 0)),
     ((2, 3, 4, 5), (60, 1, 15, 3)),  # contiguous for torch in another memory format
+    ((3, 1), (5, 5)),  # a last size of 1 excuses its own stride, and not the one before it
+    ((2, 3, 1), (6, 2, 7)),
 ]
 
 

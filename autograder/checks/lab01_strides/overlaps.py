@@ -118,7 +118,22 @@ def _because(got: Any, size: Sizes, stride: Sizes) -> str:
             f"Each of the {len(first)} indices has an address of its own: nobody steps along a "
             "size of 1, and its stride of 0 repeats nothing."
         )
+    if not _nested(size, stride):
+        return (
+            f"Each of the {len(first)} indices has an address of its own: the steps interleave "
+            "here, and never meet."
+        )
     return f"Each of the {len(first)} indices has an address of its own."
+
+
+def _nested(size: Sizes, stride: Sizes) -> bool:
+    """Whether each step is longer than all that the shorter ones reach together."""
+    reach = 0
+    for s, n in sorted(zip(stride, size, strict=True)):
+        if n > 1 and s <= reach:
+            return False
+        reach += max(n - 1, 0) * s
+    return True
 
 
 overlaps.wrong(
@@ -137,19 +152,17 @@ def _(size: Sizes, stride: Sizes) -> bool:
     return math.prod(size) > reach
 
 
-@overlaps.wrong(
+_INTERLEAVED = "These dimensions interleave and never meet. Compare addresses, not strides."
+overlaps.wrong(
     "nesting_required",
-    "These dimensions interleave and never meet. Compare addresses, not strides.",
+    _INTERLEAVED,
+    overlaps=lambda size, stride: 0 not in size and not _nested(size, stride),
 )
-def _(size: Sizes, stride: Sizes) -> bool:
-    if 0 in size:
-        return False
-    reach = 0
-    for s, n in sorted(zip(stride, size, strict=True)):
-        if n > 1 and s <= reach:
-            return True
-        reach += (n - 1) * s
-    return False
+overlaps.wrong(
+    "nesting_required_of_nothing_too",
+    _INTERLEAVED,
+    overlaps=lambda size, stride: not _nested(size, stride),
+)
 
 
 @overlaps.wrong(
@@ -250,7 +263,7 @@ overlaps.wrong(
 )
 overlaps.wrong(
     "two_at_a_time",
-    "Dimensions were compared two at a time. A step along one and a step along another can "
+    "No two of these dimensions meet by themselves. A step along one and a step along another can "
     "lead where a step along a third does: take all of them together.",
     overlaps=lambda size, stride: (
         0 not in size

@@ -137,8 +137,7 @@ def _drawn_run(draw: Draw) -> tuple[Names, Table, Table]:
 
 def _expect_run(got: Any, want: Ran, table: Table) -> None:
     log, logits = expect_tuple(got, 2, "a log and the logits")
-    with saying(_because(log, want[0], table)):
-        expect_equal(log, want[0])
+    expect_equal(log, want[0], why=_because(log, want[0], table))
     if want[1] is None:
         said = (
             "The log is right: a kernel is missing. Then there are no logits, and None is returned."
@@ -232,6 +231,18 @@ def _(*given: Any) -> Ran:
 
 
 @run_head.wrong(
+    "fallthrough_of_a_fallback_is_missing",
+    "A fallthrough among the fallbacks was taken for a missing kernel. It says what it says in the "
+    "table: nothing to do for this key, ask the next.",
+)
+def _(
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table
+) -> Ran:
+    kernels = {key: name for key, name in fallbacks.items() if name != "fallthrough"}
+    return chain(x, w, b, keys, table, kernels)
+
+
+@run_head.wrong(
     "fallthrough_logged",
     "A fallthrough is in the log. There is no kernel behind it, so nothing has run.",
 )
@@ -280,9 +291,9 @@ def _(*given: Any) -> Ran:
 
 
 @run_head.wrong(
-    "looked_up_too_early",
-    "A kernel has its turn before the hole, and it is not in the log. The dispatcher looks one "
-    "key up at a time: nobody asks for a key before it is its turn.",
+    "nothing_logged_above_a_hole",
+    "A kernel has its turn before the hole, and it is not in the log. Keys are looked up one at a "
+    "time, and a kernel is logged before it is called: a hole further down takes nothing back.",
 )
 def _(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, keys: Names, table: Table, fallbacks: Table

@@ -36,6 +36,10 @@ INFERENCE = (
     "autograd's key nor ADInplaceOrView, whether it requires a gradient or not."
 )
 SPARSE_AUTOCAST = "A sparse CPU tensor has the autocast key too: it belongs to the device."
+NEGATIVE = (
+    "This tensor is a lazy -x, and that alone adds Negative: its shape and its dtype choose no "
+    "key, and neither does its device choose this one."
+)
 ANY_AUTOCAST = (
     "Every CPU tensor has the autocast key, however it was made and whatever its dtype is: it "
     "belongs to the device."
@@ -91,6 +95,8 @@ def _one_cause(got: Any, want: Names, *, layout: str) -> str:
     """Said before which names are missing, and which are too many."""
     if isinstance(got, (list, tuple)) and ["AutocastCPU", *got] == want:
         return ANY_AUTOCAST if layout == "strided" else SPARSE_AUTOCAST
+    if isinstance(got, (list, tuple)) and [k for k in want if k != "Negative"] == list(got) != want:
+        return NEGATIVE
     return INFERENCE if _learns(got) and not _learns(want) else ""
 
 

@@ -291,7 +291,7 @@ def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
 
 
 @with_my_addmm.wrong(
-    "no_kernel_at_all",
+    "every_x_rounded_and_counted",
     "Every x was rounded and counted here, also where F.linear runs no addmm. Leave to F.linear "
     "which kernel it takes, and round and count inside yours.",
 )

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.checks.explaining import saying
+from autograder.checks.same_call import known_by_this_call
 from autograder.judge import Draw, Student, expect_close
 
 from . import lab
@@ -59,13 +60,15 @@ def embedding_backward(student: Student, draw: Draw) -> None:
         got = student.call("embedding_backward", dy, tokens, rows)
         want = _torchs_embedding(dy, tokens, rows)
         tolerance = 1e-5 if dtype is torch.float32 else 1e-12
-        with saying(_by_the_rows(got, want, tokens, tolerance)):
+        # Many a mistake begins with a table of float32, and parts from its like in the last calls.
+        known = known_by_this_call(embedding_backward, student, got, dy, tokens, rows)
+        with saying(_by_the_rows(got, want, tokens, tolerance)), known:
             expect_close(got, want, tolerance=tolerance)
 
 
 def _by_the_rows(got: Any, want: Tensor, tokens: Tensor, tolerance: float) -> str:
     """A sentence where only the rows of words that occur more than once are wrong, or all are
-    right together."""
+    right together, and one for any row that is wrong."""
     if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
         return ""
     off, room = got.detach() - want, tolerance * want.abs().max()
@@ -75,7 +78,13 @@ def _by_the_rows(got: Any, want: Tensor, tokens: Tensor, tolerance: float) -> st
         return ""
     if not bool(wrong[once].any()):
         return SEVERAL
-    return MISPLACED if bool((off.sum(dim=0).abs() <= len(want) * room).all()) else ""
+    if bool((off.sum(dim=0).abs() <= len(want) * room).all()):
+        return MISPLACED
+    row = int(wrong.nonzero()[0])
+    return (
+        f"Row {row} of dw is another one: it adds up dy[b, t] over the places where tokens[b, t] "
+        f"is {row}, and nothing else."
+    )
 
 
 def _torchs_embedding(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
@@ -354,8 +363,9 @@ def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
 
 @embedding_backward.wrong(
     "addition_lost",
-    "The table is still all zeros. `index_add` returns a new tensor and leaves its own as it was; "
-    "`index_add_` writes into it.",
+    "The table is still all zeros: nothing was written into it. `dw.index_add(...)` and "
+    "`dw[tokens].add_(...)` leave dw as it is, for both add to a copy; `dw.index_add_(...)` writes "
+    "into it.",
 )
 def _(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
     return dy.new_zeros(rows, dy.shape[-1])

@@ -75,9 +75,10 @@ def linear_backward(student: Student, draw: Draw) -> None:
         dy, x, w = draw.tensor(n, v), draw.tensor(n, d, layout=draw.layout()), draw.tensor(v, d)
         with explaining({} if n else _RAISED):
             got = student.call("linear_backward", dy, x, w)
-        turned = _of_dx(got, dy, w) if n else NO_ROW
-        with saying(turned):
-            alone = _ALONE | ({"dx": turned} if turned else {})
+        turned = _of_dx(got, dy, w)
+        of_none = {} if n else {"dw": NO_ROW, "db": NO_ROW}
+        with saying(turned if n else NO_ROW):
+            alone = _ALONE | ({"dx": turned} if turned else {}) | of_none
             expect_each(got, _torchs_linear(dy, x, w), "dx dw db", alone=alone)
     wide = [draw.tensor(*shape, dtype=torch.float64) for shape in ((5, 3), (5, 2), (3, 2))]
     with explaining(dict.fromkeys(MIXED_DTYPES, MIXED)):

@@ -15,6 +15,7 @@ from .torchs_engine import (
     Ran,
     cancelled_graph,
     drawn_graph,
+    ended_graph,
     fixed_graph,
     reachable,
     settled,
@@ -44,7 +45,7 @@ def run_backward(student: Student, draw: Draw) -> None:
     ...]}, root: a name, grad: leaf -> what its .grad holds already (no entry: nothing) ->
     (the names in the order in which they ran, grad afterwards).
     """
-    graphs = [fixed_graph(), cancelled_graph(), told_backwards(fixed_graph())]
+    graphs = [fixed_graph(), cancelled_graph(), told_backwards(fixed_graph()), ended_graph()]
     graphs += [drawn_graph(draw) for _ in draw.cases(5)]
     nodes, _, grad = fixed_graph()
     graphs.append((nodes, "w", grad))  # the root may be a leaf
@@ -65,6 +66,10 @@ ANOTHER_ORDER = (
     "order is one in particular: of the ready nodes the one with the highest sequence runs first, "
     "and a leaf as soon as it is complete."
 )
+LEFT_OUT = (
+    "Nodes are missing here. Each node that the root can reach runs, whatever arrives at it: a 0.0 "
+    "and a sum of 0.0 are gradients like any other."
+)
 TOO_EARLY = (
     "A node stands here before one that feeds it. It runs when all its gradients have arrived: "
     "count first how many will come."
@@ -75,6 +80,8 @@ def _expect_order(got: Any, want: list[str], nodes: Nodes) -> None:
     why = ""
     if isinstance(got, (list, tuple)) and sorted(map(str, got)) == sorted(want):
         why = TOO_EARLY if _too_early(list(got), nodes) else ANOTHER_ORDER
+    elif isinstance(got, (list, tuple)) and set(map(str, got)) < set(want):
+        why = LEFT_OUT
     expect_equal(settled(got, nodes), settled(want, nodes), why=why)
 
 
@@ -290,8 +297,8 @@ def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
 
 @run_backward.wrong(
     "root_writes_nothing",
-    "The root is a leaf here, and the 1.0 that arrives at it did not reach its .grad. Let a leaf "
-    "write when it runs, not when somebody sends to it.",
+    "The root is a leaf here, and the 1.0 that arrives at it did not reach its .grad. It is a "
+    "gradient like any other: the leaf adds it to what it holds.",
 )
 def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
     order, after = engine(nodes, root, grad)
@@ -386,6 +393,18 @@ def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
     order, after = engine(nodes, root, grad, kept=arrived)
     inner = {name: got for name, got in arrived.items() if name not in after}
     return order, {**after, **inner}
+
+
+@run_backward.wrong(
+    "last_node_is_a_leaf",
+    "A node from which no way leads on has an entry in `grad` here. That makes it no leaf: only a "
+    "leaf has a `.grad`, and its sequence is None.",
+)
+def _(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
+    arrived: dict[str, float] = {}
+    order, after = engine(nodes, root, grad, kept=arrived)
+    last = {name: arrived[name] for name in order if not edges_of(nodes[name])}
+    return order, {**last, **after}
 
 
 run_backward.wrong(

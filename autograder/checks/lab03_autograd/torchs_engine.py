@@ -55,6 +55,18 @@ def cancelled_graph() -> tuple[Nodes, str, dict[str, float]]:
     return nodes, "Add", {"b": -2.0, "c": 0.0}
 
 
+def ended_graph() -> tuple[Nodes, str, dict[str, float]]:
+    """Two nodes whose gradients nobody needs: no way leads on from them, and they are no leaves."""
+    nodes: Nodes = {
+        "w": {"sequence": None, "next": []},
+        "Exp": {"sequence": 0, "next": [("w", 2.0)]},
+        "Sin": {"sequence": 1, "next": [(None, 3.0)]},
+        "Log": {"sequence": 2, "next": [(None, 1.0), (None, 2.0)]},
+        "Mul": {"sequence": 3, "next": [("Log", 0.5), ("Exp", 2.0), ("Sin", -1.0)]},
+    }
+    return nodes, "Mul", {"w": 1.0}
+
+
 def told_backwards(
     graph: tuple[Nodes, str, dict[str, float]],
 ) -> tuple[Nodes, str, dict[str, float]]:
@@ -112,6 +124,8 @@ def torchs_run(nodes: Nodes, root: str, grad: dict[str, float]) -> Ran:
     for name in sorted(inner, key=lambda name: int(nodes[name]["sequence"])):
         edges = nodes[name]["next"]
         inputs = [made[child] for child, _ in edges]
+        if not any(t.requires_grad for t in inputs):  # torch makes no node where nobody learns
+            inputs[0] = inputs[0].clone().requires_grad_()
         report = partial(order.append, name)
         made[name] = _Weighted.apply(report, [f for _, f in edges], *inputs)  # type: ignore[no-untyped-call]
     made[root].backward()  # type: ignore[no-untyped-call]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 import onelayer
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_close, expect_tensors, within
 
 from . import lab
@@ -52,6 +53,11 @@ from .faulty_checkpoint import (
 )
 from .two_halves import expect_few_bytes, handed_on, new_bytes
 
+_GRADIENTS = (
+    "The gradients are not those of the y that forward returned. The second run is `block` itself "
+    "on the same x, w1 and w2, with the mask of the first, and dy goes back through it."
+)
+
 
 @lab.question(
     "checkpoint_block",
@@ -85,7 +91,8 @@ def checkpoint_block(student: Student, draw: Draw) -> None:
                 answer = other.call("checkpoint_backward", saved, dy, later)
                 grads, after = parts(answer, "gradients, what the next one draws")
                 _, _, want = torchs_block(given, seed, dy)
-                expect_answers(grads, want, "dx dw1 dw2")
+                with saying(_GRADIENTS):
+                    expect_answers(grads, want, "dx dw1 dw2")
                 _expect_draws(after, first_draws(later), "after backward")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,7 @@ from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_tensors
 
 from . import lab
-from .answers import LEARNING, Needs, expect_answers, expect_named, parts
+from .answers import LEARNING, Answers, Needs, expect_answers, expect_named, parts
 from .faulty_loss import (
     across,
     alone_forgotten,
@@ -69,6 +70,21 @@ NOTHING_ARRIVES = (
     "false in Python, and a gradient like any other."
 )
 
+_LOSS = (
+    "The loss is the mean over the rows of the log-sum-exp less the target's logit, and b is in "
+    "the logits."
+)
+_NEEDED = "`needs` says who needs a gradient, and one of those got None."
+_SHAPES = "A gradient has the shape of its tensor: dx (N, D), dw (V, D), db (V,)."
+_GRADIENTS = (
+    "All three come from one dz: softmax(z) less one-hot, times dloss / N. z is that of forward, b "
+    "and all. dx sums over the words, dw and db over the rows."
+)
+_BIAS = (
+    "The logits of backward are not those of forward: b is missing in the second computation, and "
+    "the saved log-sum-exp is that of the logits with b, so exp(z - lse) does not sum to 1."
+)
+
 
 @lab.question(
     "head_loss",
@@ -114,8 +130,32 @@ def head_loss(student: Student, draw: Draw) -> None:
                 seed = torch.tensor(dloss, dtype=batch[0].dtype)
                 got = later.call("head_loss_backward", saved, seed, needs)
                 want = torchs_loss_gradients(batch, seed, needs)
-                with saying("" if dloss else NOTHING_ARRIVES):
+                with saying(_rule(got, want, batch, seed) if dloss else NOTHING_ARRIVES):
                     expect_answers(got, want, "dx dw db", tolerance=room(batch))
+
+
+def _rule(got: Any, want: Answers, batch: Batch, dloss: Tensor) -> str:
+    """The rule that the wrong ones of the gradients break."""
+    if not isinstance(got, (list, tuple)) or len(got) != len(want):
+        return ""
+    needs: Needs = (want[0] is not None, want[1] is not None, want[2] is not None)
+    pairs = [(mine, right) for mine, right in zip(got, want, strict=True) if right is not None]
+    if any(mine is None for mine, _ in pairs):
+        return _NEEDED
+    if not all(isinstance(mine, Tensor) and mine.shape == right.shape for mine, right in pairs):
+        return _SHAPES
+    if any(_kind(mine) != _kind(right) for mine, right in pairs):
+        return ""
+    without_b = [g for g in bias_missing(right_forward(*batch)[1], dloss, needs) if g is not None]
+    is_without_b = all(
+        mine.allclose(theirs, rtol=1e-4, atol=1e-6)
+        for (mine, _), theirs in zip(pairs, without_b, strict=True)
+    )
+    return _BIAS if is_without_b else _GRADIENTS
+
+
+def _kind(t: Tensor) -> tuple[object, ...]:
+    return t.dtype, t.device, t.layout
 
 
 def _one_row_low(batches: list[Batch]) -> list[Batch]:
@@ -129,7 +169,7 @@ def _ask_loss(student: Student, batch: Batch) -> list[Tensor]:
     loss, kept = parts(student.call("head_loss_forward", *batch), "loss, saved")
     loss = torch.tensor(loss, dtype=x.dtype) if isinstance(loss, float) else loss
     want = F.cross_entropy(F.linear(x, w, b), target)
-    expect_named("the loss", loss, want, tolerance=room(batch))
+    expect_named("the loss", loss, want, tolerance=room(batch), why=_LOSS)
     saved = expect_tensors(kept, "a list of tensors to save")
     why = "Too much was saved: beside the arguments one number for each row is enough."
     expect_few_bytes(saved, batch, 8 * len(x), why)
@@ -309,8 +349,7 @@ head_loss.wrong(
 )
 head_loss.wrong(
     "bias_forgotten_beside_its_sum",
-    "The logits of backward are not those of forward: b is missing in the second computation, and "
-    "the saved log-sum-exp is that of the logits with b, so exp(z - lse) does not sum to 1.",
+    _BIAS,
     head_loss_backward=bias_missing,
 )
 head_loss.wrong(

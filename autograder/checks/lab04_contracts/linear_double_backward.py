@@ -25,6 +25,15 @@ _ALONE = (
     "d_dy and d_x are right, d_w is not. Only dx read w: d_w is made of dy and gx, and of nothing "
     "else.",
 )
+_TOGETHER = (
+    "More than one of the three is wrong. dy was read for dx, dw and db, so d_dy adds up three "
+    "paths. Only dw read x, and only dx read w: d_x and d_w have one path each."
+)
+_SHAPES = "d_dy has the shape of dy, (N, V), d_x that of x, (N, D), and d_w that of w, (V, D)."
+_EMPTY = (
+    "x, dy and gx have no row here. So d_dy (0, V) and d_x (0, D) have none, and d_w, a sum over "
+    "the rows, is a tensor (V, D) of zeros."
+)
 _COLUMN = (
     "gb was added as a column, one entry for each row. Its V entries go along the outputs, so each "
     "row of dy gets gb as it is."
@@ -69,22 +78,24 @@ def linear_double_backward(student: Student, draw: Draw) -> None:
             got = student.call("linear_double_backward", *given)
         tolerance = 1e-12 if dtype is torch.float64 else 1e-5
         want = _torchs_double(*given)
-        with saying(_alone(got, want, given[-1])):
+        with saying(_rule(got, want, given[-1]) if n else _EMPTY):
             expect_answers(got, want, "d_dy d_x d_w", tolerance=tolerance)
 
 
-def _alone(got: Any, want: Triple, gb: Tensor) -> str:
-    """A sentence where one of the three is wrong, and the other two are right."""
-    if not isinstance(got, (list, tuple)) or len(got) != len(want) or not want[0].numel():
+def _rule(got: Any, want: Triple, gb: Tensor) -> str:
+    """The rule that the wrong ones of the three break."""
+    if not isinstance(got, (list, tuple)) or len(got) != len(want):
         return ""
     wrong: list[str] = []
     for why, mine, right in zip(_ALONE, got, want, strict=True):
-        if not isinstance(mine, Tensor) or (mine.shape, mine.dtype) != (right.shape, right.dtype):
+        if not isinstance(mine, Tensor) or mine.shape != right.shape:
+            return _SHAPES
+        if (mine.dtype, mine.device, mine.layout) != (right.dtype, right.device, right.layout):
             return ""
         wrong += [] if _close(mine, right) else [why]
     if wrong == [_ALONE[0]] and len(gb) == len(want[0]) > 1:
         return _COLUMN if _close(got[0], want[0] - gb + gb[:, None]) else wrong[0]
-    return wrong[0] if len(wrong) == 1 else ""
+    return wrong[0] if len(wrong) == 1 else _TOGETHER if wrong else ""
 
 
 def _close(mine: Tensor, right: Tensor) -> bool:

@@ -33,6 +33,11 @@ from .answers import (
 )
 
 NO_BIAS = "y lacks the bias: this is x @ w.T alone. Add b where it is not None."
+_Y = "y is x @ w.T, with b added to each row where there is a b."
+_READS = (
+    "dx is a product of dy and w, dw one of dy and x, and db is the sum of dy over the rows, each "
+    "in the shape of its tensor."
+)
 
 _RAISED = {
     "NoFunction": "The node behind y is not that of a Function: y is what `LinearFn.apply` "
@@ -94,9 +99,10 @@ def _ask(
         got = room.call("linear_fn", x, w, b, dy)
     y, saved, answers = parts(got, "y, saved, answers")
     is_like_x = isinstance(y, Tensor) and y.dtype == dtype
-    with saying(NO_BIAS if is_like_x and b is not None and y.equal(F.linear(x, w)) else ""):
+    with saying(NO_BIAS if is_like_x and b is not None and y.equal(F.linear(x, w)) else _Y):
         expect_named("y", y, F.linear(x, w, b).detach(), tolerance=tolerance)
-    expect_answers(answers, _torchs_linear(x, w, b, dy), "dx dw db", tolerance=tolerance)
+    with saying(_READS):
+        expect_answers(answers, _torchs_linear(x, w, b, dy), "dx dw db", tolerance=tolerance)
     _expect_saved(expect_tensors(saved, "a list of tensors to save"), x, w, b)
 
 
@@ -169,8 +175,8 @@ def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
 
 @linear_fn.wrong(
     "everything_saved",
-    "The answers are right, but both inputs were saved each time. Where w is frozen nobody reads x "
-    "again, and in a deep net x is the memory.",
+    "The answers are right, but more was saved than they need here. Only dw reads x again, and "
+    "only dx reads w: save each where that gradient is needed. In a deep net x is the memory.",
 )
 def _(x: Tensor, w: Tensor, b: Maybe, dy: Tensor) -> LinearAnswer:
     y, _, answers = _plain(x, w, b, dy)

@@ -30,6 +30,15 @@ ANOTHER_LOSS = (
     "backward reads on ctx: each call has its own, and the class is shared."
 )
 
+_RULES = {
+    "the loss": "The loss is the mean over the rows of logsumexp(z) less the target's logit.",
+    "dz": "The loss is right, dz is not. Here dz is that of loss ** 2: softmax(z) less one-hot, "
+    "times what arrives, over N.",
+    "the gradient of the gradient": "Loss and dz are right, the gradient of dz is not. z comes "
+    "into dz by exp(z), by the sum of its row and by dloss. torch differentiates what your "
+    "backward recorded, and there one of these ways is missing, or is not as it was.",
+}
+
 
 @lab.question(
     "loss_curvature",
@@ -67,16 +76,23 @@ def loss_curvature(student: Student, draw: Draw) -> None:
         # In shape and dtype as before: what was made for a call belongs to that call.
         for other_z, other in ((z, (target + 1) % 6), (z.flip(1), target)):
             with saying(ANOTHER_CALLS):
-                _ask(student, other_z, other, v, tolerance=tolerance)
+                _ask(student, other_z, other, v, tolerance=tolerance, is_first=False)
 
 
-def _ask(student: Student, z: Tensor, target: Tensor, v: Tensor, *, tolerance: float) -> None:
+def _ask(
+    student: Student,
+    z: Tensor,
+    target: Tensor,
+    v: Tensor,
+    *,
+    tolerance: float,
+    is_first: bool = True,
+) -> None:
     got = parts(student.call("loss_curvature", z, target, v), "loss, dz, gradient")
     want = _curvature(F.cross_entropy, z, target, v)
-    names = ("the loss", "dz", "the gradient of the gradient")
-    for name, mine, torchs in zip(names, got, want, strict=True):
+    for (name, rule), mine, torchs in zip(_RULES.items(), got, want, strict=True):
         is_anothers = name == "dz" and _is_of_another_loss(mine, z, target)
-        with saying(ANOTHER_LOSS if is_anothers else ""):
+        with saying(ANOTHER_LOSS if is_anothers else rule if is_first else ""):
             expect_named(name, mine, torchs, tolerance=tolerance)
 
 

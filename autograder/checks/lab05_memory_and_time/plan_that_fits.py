@@ -148,7 +148,9 @@ def _expect_fit(plan: Plan, work: Work) -> None:
                 got=f"out of memory at plan[{n}], {request[1]}",
                 why=_not_freed(plan, n, work)
                 or f"Tensors hold {held.allocated // MIB} MiB there, the allocator has reserved "
-                f"{held.reserved // MIB} MiB, and {request[1]} needs {request[2] // MIB} more.",
+                f"{held.reserved // MIB} MiB, and {request[1]} needs {request[2] // MIB} more. "
+                "All that is held is read later, or is the result: the order decides how much that "
+                "is.",
             ) from None
 
 

@@ -118,6 +118,10 @@ def _tempered(room: Student, z: Tensor, t: float, dy: Maybe) -> Any:
 
 
 _OF_T = "y = z / t, so dz = dy / t, with the t of this forward, whatever number it is."
+_NAN = (
+    "dz is NaN in some place, and dy / t is in none: it does not read z, in which a logit may be "
+    "0, as one is here."
+)
 _WHOLE = "All numbers of y are whole. A division of logits rounds nothing off: z / t."
 
 
@@ -129,15 +133,16 @@ def _expect_clean(got: Any, z: Tensor, t: float, dy: Maybe) -> None:
     why = "The operator wrote into z. Whoever passed it in now holds other logits."
     with within("in z afterwards", why=why):
         expect_close(after, z, tolerance=0.0)  # also who puts back what was there, has written
+    if dy is not None and dz is not None:  # first: opcheck calls NaN different from NaN
+        is_nan = isinstance(dz, Tensor) and bool(dz.isnan().any())
+        with within("in dz", why=_NAN * is_nan), saying(_OF_T):
+            expect_close(dz, dy / t)
     for test in TESTS:
         if said.get(test) != "SUCCESS":
             about = f"opcheck's {test}, t = {t}, {describe(z)}"
             raise Wrong(expected="SUCCESS", got=str(said.get(test)), where=about, why=_ABOUT[test])
-    if dy is not None:
-        if dz is None:
-            raise Wrong(expected=describe(dy), got="None", where="in dz", why=_ABOUT[TESTS[1]])
-        with within("in dz"), saying(_OF_T):
-            expect_close(dz, dy / t)
+    if dy is not None and dz is None:
+        raise Wrong(expected=describe(dy), got="None", where="in dz", why=_ABOUT[TESTS[1]])
 
 
 def _is_whole(y: Any) -> bool:
@@ -224,13 +229,13 @@ _WRONG = {
         _fake_in_float,
     ),
     "fake_contiguous": (
-        "For a transposed z the fake kernel says contiguous, and z / t keeps the strides of z. "
-        "`torch.empty_like(z)` does too.",
+        "For a transposed z the fake kernel says other strides than the real one returns. z / t "
+        "keeps the strides of z, and `torch.empty_like(z)` says so.",
         _fake_contiguous,
     ),
     "fake_with_gaps": (
-        "For a z with gaps between its elements the fake kernel says the strides of z, and z / t "
-        "is new memory without gaps. `torch.empty_like(z)` says so too.",
+        "For a z with gaps between its elements the fake kernel says other strides than the real "
+        "one returns. z / t is new memory without gaps, and `torch.empty_like(z)` says so.",
         _fake_with_gaps,
     ),
     "no_fake": (
@@ -244,8 +249,8 @@ _WRONG = {
         _no_backward,
     ),
     "backward_multiplies": (
-        "The backward multiplies by t. y = z / t, so dz = dy / t; opcheck compares two runs of "
-        "your backward, and cannot know that both are wrong.",
+        "dz is dy * t. y = z / t, so dz = dy / t; opcheck compares two runs of your backward, and "
+        "cannot know that both are wrong.",
         _grows,
     ),
     "kept_outside_ctx": (KEPT, _of_the_last_call),

@@ -140,8 +140,8 @@ def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
 
 @fake_head.wrong(
     "sizes_become_numbers",
-    "len() and int() ask a symbol for a number, and the compiler then compiles for this one batch "
-    "size. Pass the sizes on as they come: x.shape[0], w.shape[0].",
+    "N and V became numbers on the way, as by len() or int(): the compiler then compiles for these "
+    "sizes alone. Pass both on as they come: x.shape[0], w.shape[0].",
 )
 def _(name: str, n: int, v: int, d: int, **plan: Any) -> Any:
     return [False, False] if plan.get("symbols") else _meta(n, v, d, **plan)

@@ -12,9 +12,9 @@ IMPOSSIBLE_LAUNCH = (
     "most 1024 threads; and for N = 0 there is no block, so launch nothing."
 )
 RACE = (
-    "Two threads meet at one place in memory with nothing between them. At shared memory everybody "
-    "waits twice: when the tiles are whole, and before the next ones overwrite them. An element of "
-    "y belongs to one thread."
+    "Two threads meet at one place in memory with nothing between them. At a place of shared "
+    "memory everybody waits between a write and the reads of it, and again before the next tile "
+    "overwrites it. An element of y belongs to one thread."
 )
 DIVERGENT = (
     "Some threads wait at a barrier that others never reach. A thread beyond the edge must stay "

@@ -69,6 +69,7 @@ SENTENCES = {
     "complex_has_no_kernel": "complex128 has no kernel here, and was not refused: each of its "
     "elements is two float64, and no loop here reads two.",
     "ints_have_no_kernel": "int64 has no kernel here, and was not refused.",
+    "halves_have_no_kernel": "float16 has no kernel here, and was not refused.",
 }
 
 
@@ -151,7 +152,10 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     yield Refused(x[0], w, b, (), "x_of_one_dimension")
     yield Refused(x, w[:, None, :].expand(v, d, d), b, (), "w_of_three_dimensions")
     yield Refused(x, w, b[None, :].expand(v, v), (), "bias_of_two_dimensions")
+    yield Refused(x, w, b[:, None], (), "bias_of_two_dimensions")  # of V elements
     yield Refused(x[:, :, None].expand(n, d, 2), w, b, (), "x_of_three_dimensions")
+    deep = w[:, :, None].expand(v, d, 2)  # as many dimensions as x has are not two
+    yield Refused(x[:, :, None].expand(n, d, 2), deep, b, (), "x_of_three_dimensions")
     yield Refused(x.double(), w, None, (), "weight_of_another_dtype")
     yield Refused(x[:0], w.double(), None, (), "weight_of_another_dtype")  # no row to be written
     yield Refused(x.double(), w.double(), b, (), "bias_of_another_dtype")
@@ -165,6 +169,7 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     cx, cw, cb = (t.to(torch.complex128) for t in (x, w, b))
     yield Refused(cx, cw, cb, (), "complex_has_no_kernel")
     yield Refused(x.long(), w.long(), None, (), "ints_have_no_kernel")
+    yield Refused(x[:0].half(), w.half(), b.half(), (), "halves_have_no_kernel")  # a float, too
 
 
 def _roomy(draw: Draw, *shape: int) -> Tensor:
@@ -254,6 +259,7 @@ def _misfit(x: Tensor, w: Tensor, b: Maybe) -> str:
         "bias_of_another_dtype": b is not None and b.dtype != w.dtype,
         "complex_has_no_kernel": x.dtype is torch.complex128,
         "ints_have_no_kernel": x.dtype is torch.int64,
+        "halves_have_no_kernel": x.dtype is torch.float16,
     }
     return next((key for key, bad in found.items() if bad), "")
 

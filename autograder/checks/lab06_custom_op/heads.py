@@ -137,8 +137,8 @@ OF_THIS_CALL = (
 
 
 MOVED = (
-    "The right numbers stand in the wrong places: y[n, v] is at n * V + v, whatever the strides of "
-    "x, w and b are."
+    "The right numbers stand in the wrong places: at n * V + v belongs the logit of token n and "
+    "word v, whatever the strides of x, w and b are."
 )
 END_TO_END = (
     "These are the logits of rows that lie end to end, D apart, in x, in w or in both. How far "
@@ -259,7 +259,8 @@ READINGS: Readings = {
         lambda x, w, b: head(x[:, 1:], w[:, 1:], b),
     ),
     "last_feature_missing": (
-        "The last feature is missing from every sum: d runs while d < D.",
+        "The last feature is missing from every sum: d = D - 1 counts too, also where a loop takes "
+        "several features at a time.",
         lambda x, w, b: head(x[:, :-1], w[:, :-1], b),
     ),
     "sums_in_integers": (

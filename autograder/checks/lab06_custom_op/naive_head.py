@@ -189,9 +189,9 @@ def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 
 @naive_head.wrong(
     "blocks_exchanged",
-    "Blocks of words and blocks of tokens are exchanged, and where one kind is short y is still "
-    "NaN. The grid has (V + 15) / 16 in x and (N + 15) / 16 in y; v counts with blockIdx.x, and n "
-    "with blockIdx.y.",
+    "y is still NaN beyond as many blocks of words as tokens need, or of tokens as words need, as "
+    "where the two are exchanged. The grid has (V + 15) / 16 in x and (N + 15) / 16 in y; v counts "
+    "with blockIdx.x, and n with blockIdx.y.",
 )
 def _(name: str, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     rows, columns = 16 * math.ceil(len(w) / 16), 16 * math.ceil(len(x) / 16)

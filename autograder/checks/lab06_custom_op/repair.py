@@ -132,15 +132,15 @@ def _finding(
 
 _WRONG = {
     "mask_left": (
-        f"Ada's kernel still has its fault. {FAULTS['out_of_bounds']}",
+        f"Ada's kernel still goes out of bounds. {FAULTS['out_of_bounds']}",
         _finding(left="out_of_bounds"),
     ),
     "barrier_left_out": (
-        f"Bo's kernel still has its fault. {FAULTS['race']}",
+        f"Bo's kernel still has a race. {FAULTS['race']}",
         _finding(left="race"),
     ),
     "return_left": (
-        f"Cy's kernel still has its fault. {FAULTS['divergent_barrier']}",
+        f"Cy's kernel still has a divergent barrier. {FAULTS['divergent_barrier']}",
         _finding(left="divergent_barrier"),
     ),
     "mask_too_narrow": (

@@ -36,6 +36,8 @@ _CALLED = "`setup_context` is called as keep(ctx, inputs, output), `backward` as
 _RAISED = {
     "RuntimeError": "The registration, the call or its backward raised. Is there an answer for "
     "each of x, w and b, None where b is None, and does it have the shape of its tensor?",
+    "a gradient different than None": "A gradient was answered where no tensor came in: where b is "
+    "None, its answer is None.",
     "returned an invalid gradient": "An answer has not the shape of its tensor: dx is (N, D) as x, "
     "dw (V, D) as w, db (V,) as b.",
     "not enough values to unpack": "More is unpacked than there is, as what was not saved by "

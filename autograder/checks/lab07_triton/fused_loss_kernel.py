@@ -26,6 +26,7 @@ from .kernels import (
     far_from_0,
     faulty,
     float16,
+    is_right,
     judge_kernel,
     list_wrong,
     output,
@@ -59,7 +60,7 @@ def fused_loss_kernel(student: Student, draw: Draw) -> None:
     x (N, D) of any strides, w (V, D) and b (V,) contiguous, t (N,) int64 -> loss (N,), lse (N,);
     grid (ceil(N / ROWS),); D is a power of two.
     """
-    judge_kernel(student, "fused_loss_kernel", draw, _cases, MISREADINGS, far_from_0(_logits))
+    judge_kernel(student, "fused_loss_kernel", draw, _cases, MISREADINGS, _seen)
 
 
 def _cases(draw: Draw) -> Iterator[Case]:
@@ -73,6 +74,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield case_of(draw, 1, 2, 16, (16, 16))
     yield case_of(draw, 4, 50, 16, (16, 16), first=130.0)
     yield case_of(draw, 3, 44, 16, (16, 16), scale=HUGE, w_scale=1 / HUGE)
+    yield case_of(draw, 4, 50, 16, (16, 16), first=-130.0)
     for _ in draw.cases(2):
         n, v = draw.integer(2, 40), draw.integer(41, 99)
         x = draw.choice(("contiguous", "transposed", "offset"))
@@ -292,6 +294,18 @@ def _turned_round(given: Given) -> Stored:
     return {"loss_ptr": right["lse_ptr"], "lse_ptr": right["loss_ptr"]}
 
 
+def _seen(case: Case, stored: Stored) -> str:
+    """What is true of any kernel that stores this."""
+    if said := far_from_0(_logits)(case, stored):
+        return said
+    return LSE_RIGHT if is_right(stored["lse_ptr"], case.want["lse_ptr"]) else LSE_WRONG
+
+
+LSE_RIGHT = "lse is right, and the loss is not: it is lse - z[target]."
+LSE_WRONG = (
+    "lse is off: it is the logarithm of the sum of exp(z) over the V words of its row, and nothing "
+    "else is in that sum."
+)
 SAME_PLACE = (
     "The target is looked for at the same place of each tile. It is a word of all V: compare it "
     "with v."

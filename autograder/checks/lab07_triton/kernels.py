@@ -7,6 +7,7 @@ another mistake.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -193,7 +194,7 @@ def judged(
             with within(case.sizes):
                 _expect_stored(stored, case)
         except Wrong as wrong:
-            why = _sentence(launch, cases, misreadings) if misreadings else ""
+            why = _sentence(launch, case, cases, misreadings) if misreadings else ""
             why = why or repaired([case, *(one for one in cases if one is not case)])
             why = why or (UNTOUCHED if misreadings and _untouched(launch, case) else "")
             why = why or otherwise(case, stored)
@@ -264,14 +265,46 @@ def _tolerance(want: Tensor) -> float:
     return TOLERANCE * max(1.0, largest) / largest if largest else TOLERANCE
 
 
-def _sentence(launch: Launcher, cases: Iterable[Case], misreadings: Misreadings) -> str:
-    """Of the misreading that stores the same as this kernel in every case, else ""."""
+def _sentence(
+    launch: Launcher, failed: Case, cases: Iterable[Case], misreadings: Misreadings
+) -> str:
+    """Of the misreading that stores the same as this kernel in every case, and is off in the same
+    way in the one that failed, else ""."""
     seen = [_quietly(launch, case) for case in cases]
+    wrong = _quietly(launch, failed)
     for known in misreadings.values():
         theirs = (_quietly(lambda case, m=known: m.stored(case.given), case) for case in cases)
         if all(_alike(a, b) for a, b in zip(seen, theirs, strict=True)):
-            return known.sentence
+            like = _quietly(lambda case, m=known: m.stored(case.given), failed)
+            if _as_far_off(wrong, like, failed.want):
+                return known.sentence
     return ""
+
+
+def _as_far_off(mine: Stored | str, theirs: Stored | str, want: Stored) -> bool:
+    """Whether theirs is nearer to mine than mine is to the truth. Small errors of different causes
+    are all near to each other."""
+    if isinstance(mine, str) or isinstance(theirs, str):
+        return True
+    return all(
+        _apart(mine[k], theirs[k]) <= _apart(mine[k], want[k]) / 2
+        for k in want
+        if not is_right(mine[k], want[k])
+    )
+
+
+def _apart(a: Tensor, b: Tensor) -> float:
+    """The largest difference of elements that are finite in both; infinite where one alone is."""
+    both = a.isfinite() & b.isfinite()
+    if not bool((a.isfinite() == b.isfinite()).all()):
+        return math.inf
+    return float((a - b)[both].abs().max()) if bool(both.any()) else 0.0
+
+
+def is_right(stored: Tensor, want: Tensor) -> bool:
+    """Whether an output is within what is allowed."""
+    allowed = _tolerance(want) * float(want.abs().max()) if want.numel() else 0.0
+    return _apart(stored, want) <= allowed
 
 
 def _quietly(launch: Callable[..., Stored], case: Case) -> Stored | str:

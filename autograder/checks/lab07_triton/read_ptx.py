@@ -84,7 +84,10 @@ def _why(ptx: str, name: str, got: Any, facts_of: Facts) -> str:
         return same[0]
     for width in sorted({*got, *want}) if many else ():
         if (mine := got.get(width, 0)) != (there := want.get(width, 0)):
-            return f"Accesses of {width} bytes: there are {there}, and {mine} were counted."
+            return (
+                f"Accesses of {width} bytes: there are {there}, and {mine} were counted. What "
+                "stands behind // is none; with a predicate or modifiers it is one too."
+            )
     return {"registers": _DECLARED, "mma": _MULTIPLY}.get(name, "")
 
 
@@ -124,6 +127,7 @@ _FIXED = (
     "\tst.global.b32 \t[ %rd1 + 0 ], { %r1 }; // all lanes: @%p1 guards the next one",
     "\t// @%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];",
     "\t// mma.sync.aligned.m16n8k16",
+    "// st.global.b32 [ %rd5 + 0 ], { %r28 };",
     "\tadd.s32 \t%r1, %r2, 1; // was: ld.global.b32 { %r1 }, [ %rd1 + 0 ];",
     "\t.reg .f32 \t%f<27>;",
     "\t@%p4 bra \t$L__BB0_2;",

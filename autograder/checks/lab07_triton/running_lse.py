@@ -310,6 +310,16 @@ _MORE: dict[str, tuple[str, Callable[[State, State], Any]]] = {
         "replaced in both differences. The other tile has its top, and counts in units of it.",
         lambda a, b: _merge(a, b, _scale, torch.maximum) if _none_empty(a, b) else _unscaled(a, b),
     ),
+    "lost_beside_an_empty_tile": (
+        "Where one tile has no logit, the total is 0. Only that of two such tiles is: the other "
+        "tile's total stays as it is.",
+        lambda a, b: _but(
+            lambda top, total: (
+                top,
+                torch.where(torch.minimum(a[0], b[0]) == -math.inf, 0.0, total),
+            )
+        )(a, b),
+    ),
     "through_the_logarithm": (
         "The log-sum-exp was taken, and the top subtracted again. Beside a large top float32 "
         "keeps few digits behind the point, two beside 30,000: a scale of each total loses none.",

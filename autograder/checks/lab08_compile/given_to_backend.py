@@ -58,14 +58,31 @@ def given_to_backend(student: Student, draw: Draw) -> None:
             many = each_run and runs != len(given.graphs)
             why = _AT_EACH_RUN if many else _counted_by_kind(listed, given)
             expect_equal(listed, _operations(given), why=why)
-        missed = isinstance(ran, int) and ran == runs - len(given.graphs)
-        with within("ran,"), saying(_AT_FIRST * missed):
+        with within("ran,"), saying(_of_the_runs(ran, given, calls)):
             expect_equal(ran, runs)
 
 
 _AT_FIRST = (
     "As many runs are missing as there are graphs. A graph runs in the call that brought it, too."
 )
+
+
+def _of_the_runs(ran: Any, given: Given, calls: Sequence[Arguments]) -> str:
+    """What is true of a wrong number of runs."""
+    runs = sum(given.runs)
+    if type(ran) is not int:
+        return ""
+    if ran == runs - len(given.graphs):
+        return _AT_FIRST
+    if ran > runs:
+        return (
+            f"{ran - runs} too many were counted. Each of the {len(calls)} calls is made once, and "
+            "runs each graph on its way once."
+        )
+    return (
+        f"{runs - ran} runs are missing. Each of the {len(calls)} calls runs each graph on its "
+        "way, those that an earlier call brought as well."
+    )
 
 
 _AT_EACH_RUN = (
@@ -83,8 +100,10 @@ _LISTED_AT_EACH_RUN = (
 def _counted_by_kind(listed: Any, given: Given) -> str:
     """Of the first graph that was counted wrongly: what its operations are."""
     right = _operations(given)
-    if not isinstance(listed, (list, tuple)) or len(listed) != len(right):
+    if not isinstance(listed, (list, tuple)):
         return ""
+    if len(listed) != len(right):
+        return f"The backend was given {len(right)} graphs. The list has a number for each."
     k = next((k for k, n in enumerate(right) if listed[k] != n), 0)
     kinds = [node.op for node in given.graphs[k].graph.nodes]
     functions, methods = kinds.count("call_function"), kinds.count("call_method")
@@ -328,7 +347,7 @@ _counted(
     lambda given, calls: (sum(given.runs), _operations(given)),
 )
 _counted(
-    "backend_counted_too",
+    "one_more_for_each_graph",
     "There are as many runs too many as there are graphs. The backend is called once for each: "
     "that call is no run, nor is one that it makes itself, to try the graph.",
     lambda given, calls: (_operations(given), sum(given.runs) + len(given.graphs)),

@@ -402,7 +402,7 @@ def _written(graph: fx.Graph, *, through_views: bool) -> set[Any]:
 merge_twins.wrong(
     "as_found",
     "Writes got lost: this is what the code as found leaves. An operator that writes into an "
-    "argument does so whether or not somebody reads its result.",
+    "argument does so whether or not somebody reads its result, and whatever its node is called.",
     merge_twins=lambda rows: _merged(rows, keeps_writes=False),
 )
 merge_twins.wrong(

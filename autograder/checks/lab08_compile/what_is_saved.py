@@ -59,8 +59,9 @@ def what_is_saved(student: Student, draw: Draw) -> None:
     for source, args, keep in cases:
         with explaining(_RAISED):
             got = student.call("what_is_saved", source, args, keep)
-        with saying(_misnamed(got, source, args, keep)):
-            _expect_saved(got, _saved(source, args, keep))
+        want = _saved(source, args, keep)
+        with saying(_misnamed(got, source, args, keep) or _too_few_or_many(got, want)):
+            _expect_saved(got, want)
 
 
 _OPS = {
@@ -112,6 +113,39 @@ def _misnamed(got: Any, source: str, args: Arguments, keep: str) -> str:
         if name not in targets:
             return f"{name} is no operator of this graph: one is named by all of str(node.target)."
     return ""
+
+
+def _too_few_or_many(got: Any, want: Saved) -> str:
+    """What is true of the first pair that comes more often than it should, or else less often."""
+    pairs = list(map(_as_pair, got)) if isinstance(got, (list, tuple)) else []
+    if not all(isinstance(pair, tuple) and isinstance(pair[0], str) for pair in pairs):
+        return ""
+    if not all(type(size) is int for _, shape in pairs for size in shape):
+        return ""
+    shapes: dict[str, list[str]] = {}
+    for op, shape in want:
+        shapes.setdefault(op, []).append(str(shape))
+    for pair in pairs:
+        if pairs.count(pair) <= want.count(pair):
+            continue
+        if pair in want:
+            return (
+                f"{pair} is here more often than nodes of that operator and shape made what is "
+                "kept. One node is taken once, also where its result is kept as several views."
+            )
+        if pair[0] in shapes:
+            return (
+                f"{pair} is not kept. What is kept under the name {pair[0]} has these shapes: "
+                f"{', '.join(shapes[pair[0]])}. A shape is that of the maker, not of a view."
+            )
+        return f"{pair} is not kept: it stands for nothing behind the result of `step`."
+    missing = [pair for pair in want if pairs.count(pair) < want.count(pair)]
+    if not pairs or not missing:
+        return ""
+    return (
+        f"{missing[0]} is missing, or is here too seldom: the forward returns it, or a view of it, "
+        "behind the result of `step`."
+    )
 
 
 def _as_pair(entry: Any) -> Any:
@@ -179,8 +213,8 @@ def _(source: str, args: Arguments, keep: str) -> Saved:
 
 @what_is_saved.wrong(
     "result_once",
-    "The result of `step` is listed. That tanh saves its own result does not make every result "
-    "saved: take what stands behind the first one.",
+    "The result of `step` is listed, and it is not among what is saved here. Saved is what stands "
+    "behind the first one that the forward returns.",
 )
 def _(source: str, args: Arguments, keep: str) -> Saved:
     return _named(list(dict.fromkeys(map(_maker, _returned(source, args, keep)))))

@@ -83,6 +83,9 @@ INDENTED = (
 )
 
 
+ANOTHER_ORDER = "These are the right lines, and not in the order in which Dynamo comes to them."
+
+
 def _is_indented(got: Any, want: list[str]) -> bool:
     lines = got if isinstance(got, (list, tuple)) else []
     return [line.strip() for line in lines if isinstance(line, str)] == want
@@ -102,12 +105,28 @@ def _of_a_line(got: Any, want: list[str], source: str, args: Arguments) -> str:
         return f"Dynamo does not break at {line!r}: its explanation has no reason there."
     missing = [*(Counter(want) - Counter(got))] if set(got) <= {*want} else []
     for line in missing:
+        if line in got:
+            return _of_equal_lines(line, source, args)
         if "graph_break" in line:
             return f"{line!r} is missing: the line asks for a break."
         if line.startswith("if "):
             return f"{line!r} is missing: Python goes on by the value of a tensor."
         return f"{line!r} is missing: a number leaves the graph for Python."
-    return ""
+    for line in Counter(got) - Counter(want):
+        if line in want:
+            return f"{line!r} is here more often than Dynamo breaks at it."
+    return ANOTHER_ORDER * (Counter(got) == Counter(want))
+
+
+def _of_equal_lines(line: str, source: str, args: Arguments) -> str:
+    """At which lines of the text, which may be too long to be shown, it breaks with these words."""
+    numbers = [reason.user_stack[-1].lineno for reason in _reasons(source, [args])]
+    equal = [n for n in numbers if _suspects(source)[n - 1] == line]
+    told = ", ".join(map(str, equal))
+    return (
+        f"{line!r} is here less often than Dynamo breaks at it, which it does in these lines of "
+        f"the text: {told}. Each break has an entry."
+    )
 
 
 def _program(draw: Draw, breaks: int) -> tuple[str, list[Any]]:
@@ -222,7 +241,7 @@ def _(source: str, args: Arguments) -> list[int]:
 
 where_it_breaks.wrong(
     "sorted",
-    "These are the right lines, and not in the order in which Dynamo comes to them.",
+    ANOTHER_ORDER,
     where_it_breaks=lambda source, args: sorted(_lines(source, [args])),
 )
 where_it_breaks.wrong(

@@ -97,6 +97,12 @@ def _reason(got: Any, want: list[bool], calls: Sequence[Seen]) -> str:
     k = next((k for k, compiles in enumerate(want) if got[k] is not compiles), 0)
     n, *kind = calls[k]
     alike = [calls[j][0] for j in range(k) if want[j] and [*calls[j][1:]] == kind]
+    if not want[k] and calls[k] in calls[:k]:
+        j = calls.index(calls[k])
+        return (
+            f"Call {k} compiles nothing: it is like call {j}, and the graph that served that one "
+            "is kept. Dynamo keeps all graphs of a function, up to a limit."
+        )
     if not want[k]:
         return f"Call {k} compiles nothing: a graph of a call before it serves N = {n} as well."
     if not alike:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 from autograder.checks.explaining import explaining
@@ -25,8 +25,8 @@ TOO_EARLY = (
 )
 NO_PAIR = "Two times were asked for: (busy, idle)."
 BUSY_LESS = (
-    "This is less than the device was at work. All that runs on it counts, of each kind and on "
-    "each stream, from its beginning to its end."
+    "This is less than the device was at work. Each moment counts, and once, in which anything "
+    "runs on it: of any kind, on any stream, one of several of a call, or a long one around others."
 )
 BUSY_MORE = (
     "This is more than the device was at work: something is counted twice, or is no work of it."
@@ -93,14 +93,17 @@ def _drawn(draw: Draw, *, goes_on: bool = False) -> tuple[list[Event], list[Pair
         steps.append([*parts, region(draw, "backward", [back]), region(draw, "lr", [table, zeros])])
     # The gaps between these are short: together they are more than CLOSE_US.
     short = [Launch("cudaLaunchKernel", 1.1, [("void at::native::fill", 0.3)])] * 4
-    steps[0] = [region(draw, "zeros", short), *steps[0]]
+    # One call brings several, one behind the other: none of them hides another one.
+    kernels = [("void at::native::fill", us(draw, 5, 9)) for _ in range(3)]
+    graph = Launch("cudaGraphLaunch", us(draw, 9, 14), kernels)
+    steps[0] = [region(draw, "zeros", [*short, graph]), *steps[0]]
     last = Copy("DtoH (Device -> Pinned)", 2**20, us(draw, 400, 500), us(draw, 2, 4), stream=13)
     steps[-1] = [*steps[-1], region(draw, "keep", [last, zeros])]
     behind = [region(draw, "evaluate", operators(draw, 3, (300, 400)))] if goes_on else []
     events, machine = traced(draw, steps, behind=behind)
     # Shorter ones on another stream begin with them.
-    kernels = [e for e in events if e["ph"] == "X" and e["cat"] == "kernel"][:3]
-    beside = [{**e, "tid": 21, "dur": round(e["dur"] / 2, 3)} for e in kernels]
+    longer = [e for e in events if e["ph"] == "X" and e["cat"] == "kernel"][:3]
+    beside = [{**e, "tid": 21, "dur": round(e["dur"] / 2, 3)} for e in longer]
     return [*events, *beside], machine.seen.work
 
 
@@ -243,6 +246,49 @@ busy_us.wrong(
     "first.",
     busy_us=lambda events: _in_turn(spans_of(events, WORK)),
 )
+for _listed in ("last", "first"):
+    busy_us.wrong(
+        f"{_listed}_listed_of_each_call",
+        "Work of the device is missing: several works may have one `correlation`, where one call "
+        "brought them. Each of them counts.",
+        busy_us=lambda events, last=_listed == "last": _known(_one_of_each_call(events, last)),
+    )
+
+
+def _one_of_each_call(events: list[Event], last: bool) -> list[Pair]:
+    work = [e for e in events if e["ph"] == "X" and e["cat"] in WORK]
+    kept = {e["args"]["correlation"]: e for e in (work if last else reversed(work))}
+    return spans_of(kept.values(), WORK)
+
+
+BY_THEIR_END = (
+    "The work was taken in the order of its ends. What ends late may have begun early, beside all "
+    "that ended before it: sort by the beginning."
+)
+busy_us.wrong(
+    "by_their_end",
+    BY_THEIR_END,
+    busy_us=lambda events: _in_turn(sorted(spans_of(events, WORK), key=lambda span: span[1])),
+)
+
+
+@busy_us.wrong("by_their_end_since_the_first", BY_THEIR_END)
+def _(events: list[Event]) -> Pair:
+    spans = spans_of(events, WORK)
+    return _known(spans, _in_turn(sorted(spans, key=lambda span: span[1]))[0])
+
+
+@busy_us.wrong(
+    "overlap_of_each_two",
+    "The overlap of each two works was taken off. Where three run at once, that is too much: each "
+    "moment counts once.",
+)
+def _(events: list[Event]) -> Pair:
+    spans = spans_of(events, WORK)
+    shared = (max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a, b in combinations(spans, 2))
+    return _known(spans, sum(end - begin for begin, end in spans) - sum(shared))
+
+
 busy_us.wrong(
     "the_one_before",
     THE_ONE_BEFORE,
@@ -286,7 +332,16 @@ busy_us.wrong(
 
 @busy_us.wrong("gap_to_the_one_before", THE_ONE_BEFORE)
 def _(events: list[Event]) -> Pair:
-    spans = sorted(spans_of(events, WORK))
+    return _gaps(sorted(spans_of(events, WORK)))
+
+
+@busy_us.wrong("gap_to_the_one_listed_before", THE_ONE_BEFORE)
+def _(events: list[Event]) -> Pair:
+    """Of those that begin together, as the list has them."""
+    return _gaps(sorted(spans_of(events, WORK), key=lambda span: span[0]))
+
+
+def _gaps(spans: Sequence[Pair]) -> Pair:
     busy, idle = _known(spans)
     gaps = sum(max(0.0, after[0] - before[1]) for before, after in pairwise(spans))
     return busy + idle - gaps, gaps

@@ -51,6 +51,10 @@ LATER = (
     "A kernel was given to the region in which the host was when the kernel ran. By then the host "
     "is further on: ask where it was when it launched."
 )
+NONE_AT_ALL = (
+    "No region was found. Here another annotation lies around all steps: it is in no step itself, "
+    "and asked for are the outermost of those that are."
+)
 NO_SUCH = "A region is missing that launches kernels, with one call or with many, on any thread."
 COUNTED = (
     (
@@ -144,7 +148,7 @@ def _of_names(got: set[str], want: Regions, events: Sequence[Event], counted: se
         if name in inner or not here[name]:
             return INNER if name in inner else OUTSIDE
         return LATE if name in counted else EMPTY
-    return NO_SUCH
+    return NO_SUCH if got else NONE_AT_ALL
 
 
 def _regions(notes: Sequence[Event]) -> list[Event]:

@@ -126,12 +126,15 @@ def _drawn(draw: Draw) -> tuple[list[Event], Times]:
 
 
 def _touching(draw: Draw) -> tuple[list[Event], Times]:
-    """One that begins where its caller does, and one that begins where the one before it ends."""
+    """One that begins where its caller does, one that begins where the one before it ends, and one
+    that ends where its caller does."""
     at, half, whole = 100.0, draw.integer(4, 9), draw.integer(20, 30)
     times = {"aten::relu": (at, half), "aten::linear": (at, whole), "aten::add": (at + half, 3.0)}
+    times |= {"aten::mm": (2 * at + 5.0, whole - 5.0), "aten::matmul": (2 * at, whole)}
     place = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "args": {"External id": 0}}
     events = [{**place, "name": n, "ts": ts, "dur": float(dur)} for n, (ts, dur) in times.items()]
-    return events, {"aten::relu": half, "aten::linear": whole - half - 3.0, "aten::add": 3.0}
+    own = {"aten::relu": half, "aten::linear": whole - half - 3.0, "aten::add": 3.0}
+    return events, own | {"aten::mm": whole - 5.0, "aten::matmul": 5.0}
 
 
 def _loaded(draw: Draw, events: Sequence[Event]) -> tuple[list[Event], Times]:
@@ -157,9 +160,13 @@ def _holds(outer: Event, inner: Event) -> bool:
     return outer is not inner and inside
 
 
-def _strictly(outer: Event, inner: Event) -> bool:
+def _begins_later(outer: Event, inner: Event) -> bool:
+    return bool(outer["ts"] < inner["ts"]) and _holds(outer, inner)
+
+
+def _ends_earlier(outer: Event, inner: Event) -> bool:
     end = outer["ts"] + outer["dur"]
-    return bool(outer["ts"] < inner["ts"] and inner["ts"] + inner["dur"] < end)
+    return bool(outer["ts"] <= inner["ts"] and inner["ts"] + inner["dur"] < end)
 
 
 def _goes_on(outer: Event, inner: Event) -> bool:
@@ -241,10 +248,20 @@ _wrong(
     outermost=True,
 )
 _wrong(
-    "strictly_inside",
+    "together_at_one_end_kept",
     "An operator that begins together with its caller, or ends with it, lies inside it too: it is "
     "taken off.",
-    holds=_strictly,
+    holds=lambda outer, inner: _begins_later(outer, inner) and _ends_earlier(outer, inner),
+)
+_wrong(
+    "together_at_the_beginning_kept",
+    "An operator that begins together with its caller lies inside it too: it is taken off.",
+    holds=_begins_later,
+)
+_wrong(
+    "together_at_the_end_kept",
+    "An operator that ends together with its caller lies inside it too: it is taken off.",
+    holds=lambda outer, inner: outer is not inner and _ends_earlier(outer, inner),
 )
 _wrong(
     "own_name_kept",

@@ -88,7 +88,10 @@ def _expect(got: Any, program: Sequence[Row]) -> None:
             raise Wrong(expected=repr(want), got=describe(said[name]), where=where, why=why)
 
 
-_OFF = "The innermost region around this row is off: nothing is cast, and type promotion decides."
+_OFF = (
+    "The innermost region around this row is off: nothing is cast, and type promotion decides. "
+    "bfloat16 and float16 make float32, otherwise the wider dtype wins."
+)
 
 
 def _rule(name: str, program: Sequence[Row]) -> str:
@@ -114,7 +117,10 @@ def _rule(name: str, program: Sequence[Row]) -> str:
             "matrix, whose dtype the result has."
         )
     if not regions:
-        return "No region is around this row: nothing is cast, and type promotion decides."
+        return (
+            "No region is around this row: nothing is cast, and type promotion decides. bfloat16 "
+            "and float16 make float32, otherwise the wider dtype wins."
+        )
     if regions[-1] == "off":
         return _OFF
     if op in LOWER:
@@ -127,8 +133,8 @@ def _rule(name: str, program: Sequence[Row]) -> str:
     if op == "cat":
         return "`cat` takes the widest dtype of its inputs, whatever the region is."
     return (
-        f"`{op}` is on no list: its inputs stay as they are, and type promotion decides. A 0-d "
-        "tensor has no say beside a matrix."
+        f"`{op}` is on no list: its inputs stay as they are, and type promotion decides. bfloat16 "
+        "and float16 make float32. A 0-d tensor has no say beside a matrix."
     )
 
 

@@ -78,7 +78,8 @@ def _why(got: Any, want: Tensor, dtype: torch.dtype, *, sums: bool = False) -> s
 
 _OVER = (
     "In truth these numbers are finite. float16 ends at 65504, and logits or the scale can be "
-    "larger. float32 holds no exp of 89 or more: take the largest logit of each row away first."
+    "larger. float32 holds no exp of 89 or more, and the log of a probability that has become 0 is "
+    "infinite: `log_softmax` needs neither."
 )
 _OVER_GRADIENT = (
     "In truth these numbers are finite. float16 ends at 65504: the scale and the logits can be "

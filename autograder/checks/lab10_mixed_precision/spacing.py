@@ -101,6 +101,8 @@ def _why_bound(mine: Any, x: float, kind: Format) -> str:
     distance, bound = _known(x, kind)
     if mine < 0:
         return _NEGATIVE
+    if mine == 0.0:
+        return _ONLY_AT_ZERO
     if math.isclose(mine, distance / 2):
         return _ABSOLUTE
     times = mine / bound
@@ -121,6 +123,10 @@ _NEXT = (
     "Not what x is rounded to counts: the largest power of two that is not over |x| does."
 )
 _EXACT_ZERO = "The distance is right. 0 is a number of the format: its bound is 0."
+_ONLY_AT_ZERO = (
+    "The distance is right. The bound is 0 at 0 alone: at any other x it is half the distance, "
+    "divided by |x|, also where x is itself a number of the format."
+)
 _NEGATIVE = "The distance is right. A bound on an error is not negative: divide by |x|."
 _ABSOLUTE = "The distance is right, and this is half of it. Relative to x it is divided by |x|."
 _TOO_SMALL = (

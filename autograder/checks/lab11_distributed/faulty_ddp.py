@@ -282,8 +282,8 @@ FAULTS = (
     ),
     Fault(
         "mean_of_batches",
-        "The gradients were divided by the number of batches besides. They add up over `batches`, "
-        "as repeated calls of backward do; the mean is over ranks.",
+        "The steps are those of gradients that were divided by the number of batches besides. They "
+        "add up over `batches`, as repeated calls of backward do; the mean is over ranks.",
         mean_of_batches,
     ),
     Fault(

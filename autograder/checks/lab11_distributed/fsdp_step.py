@@ -90,6 +90,10 @@ PADDING = (
     "The padding took part in the softmax as if its rows were words: their logits are 0, not "
     "minus infinity. Cut w off after V rows."
 )
+ONE_SHARD = (
+    "The shard of one rank stands in every place of w. An all-gather fills a list of W tensors; "
+    "[t] * W is one tensor, W times, and keeps one shard."
+)
 SOME_PADDING = (
     "Some of the padding took part in the softmax as if its rows were words. It may lie in more "
     "shards than the last: join them all, then cut w off after V rows."
@@ -140,6 +144,20 @@ FAULTS = (
         sharded_head.all_rows_hit,
     ),
     Fault("padding_learns", PADDING, sharded_head.padding_learns),
+    Fault("padding_weighs", PADDING, sharded_head.padding_weighs),
+    Fault("one_tensor_gathered", ONE_SHARD, sharded_head.last_shard_everywhere),
+    Fault(
+        "own_rows_everywhere",
+        "All ranks hold the same: of each rank's own gradient its own rows, added up. Part r of "
+        "the list is for rank r: cut dw into W parts, in order.",
+        sharded_head.own_rows_everywhere,
+    ),
+    Fault(
+        "spread_evenly",
+        "The rows of dw are spread evenly over the ranks, as by tensor_split. Rank r holds the "
+        "rows from r * R on, as in its shard, and only the last ranks hold padding.",
+        sharded_head.spread_evenly,
+    ),
     Fault(
         "first_rows",
         "Every rank holds the rows of rank 0. Rank r receives the r-th part of the list.",
@@ -266,7 +284,7 @@ def _of_the_saved(kept: Sequence[Tensor], most: int, x: Tensor, v: int) -> str:
 
 def _expect_loss(got: Any, case: Sharded, rank: int) -> None:
     mine = as_scalar(got)
-    why = _of_the_padding(mine, case, rank)
+    why = _of_the_padding(mine, case, rank) or _of_one_shard(mine, case, rank)
     why = why or (NOT_FINITE if _overflows(mine, case) else OWN_LOSS)
     with within(f"in the loss of rank {rank}", why=why):
         expect_close(mine, case.losses()[rank], tolerance=TOLERANCE)
@@ -279,6 +297,13 @@ def _of_the_padding(got: Any, case: Sharded, rank: int) -> str:
         if is_close(got, case.losses(weight=padded[:rows])[rank], tolerance=TOLERANCE):
             return PADDING if rows == len(padded) else SOME_PADDING
     return ""
+
+
+def _of_one_shard(got: Any, case: Sharded, rank: int) -> str:
+    """Whether this loss of `rank` is that of a w made of one shard, W times; "" if not."""
+    weights = [sharded_head.one_shard(case, k) for k in range(case.world)]
+    losses = (case.losses(weight=w)[rank] for w in weights)
+    return ONE_SHARD if any(is_close(got, one, tolerance=TOLERANCE) for one in losses) else ""
 
 
 def _overflows(got: Any, case: Sharded) -> bool:
@@ -326,6 +351,12 @@ def _of_the_rows(answers: Sequence[Any], case: Sharded) -> str:
     if bool((~held).any()) and is_close(got[held], want[held], tolerance=TOLERANCE):
         return ZEROS
     allowed = TOLERANCE * float(want.abs().max())
+    factor = float((got * want).sum() / (want * want).sum()) if bool(want.any()) else 0.0
+    if factor > 0 and abs(factor - 1) > 1e-3 and is_close(got, factor * want, tolerance=TOLERANCE):
+        return (
+            f"Rank {rank} holds {factor:.4g} times its rows. They are the sum over all W ranks "
+            "divided by W, and what a rank adds is divided by its own N alone."
+        )
     return "" if between_tensors(got, want, allowed) else OWN_ROWS
 
 

@@ -114,6 +114,34 @@ def padding_learns(case: Sharded) -> list[Tensor]:
     return wide.rows([wide.averaged()] * case.world)
 
 
+def padding_weighs(case: Sharded) -> list[Tensor]:
+    """The same, and the padding's own rows of the gradient are zeros."""
+    wide = Sharded(torch.cat(case.shards), case.xs, case.targets)
+    return case.rows([wide.averaged()[: len(case.w)]] * case.world)
+
+
+def one_shard(case: Sharded, rank: int) -> Tensor:
+    """(V, D): the shard of one rank in every place of w."""
+    return torch.cat([case.shards[rank]] * case.world)[: len(case.w)]
+
+
+def last_shard_everywhere(case: Sharded) -> list[Tensor]:
+    """One tensor was gathered into, W times: the last rank's shard is left in it."""
+    other = Sharded(one_shard(case, case.world - 1), case.xs, case.targets)
+    return case.rows([other.averaged()] * case.world)
+
+
+def own_rows_everywhere(case: Sharded) -> list[Tensor]:
+    """Each rank puts its own rows into all W places of the list."""
+    return [torch.stack(alone(case)).mean(dim=0)] * case.world
+
+
+def spread_evenly(case: Sharded) -> list[Tensor]:
+    """The rows in parts as equal as can be, each filled up with zeros."""
+    held, parts = len(case.shards[0]), case.averaged().float().tensor_split(case.world)
+    return [torch.cat([p, p.new_zeros(held - len(p), p.shape[1])]) for p in parts]
+
+
 def first_rows(case: Sharded) -> list[Tensor]:
     """Every rank holds rank 0's rows."""
     return [right(case)[0]] * case.world

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -12,6 +14,7 @@ from . import lab
 from .numbers import as_number
 
 PLANS = ("ddp", "fsdp", "fsdp_kept", "columns")
+Case = tuple[str, int, int, int, int]  # plan, v, d, n, w
 AROUND = {
     "ddp": "Around the ring goes the gradient of w, twice; a rank sends (W - 1) / W of it each "
     "time.",
@@ -22,6 +25,13 @@ AROUND = {
     "columns": "Around the ring go dx and three numbers for each word, all of them twice; a rank "
     "sends (W - 1) / W of each.",
 }
+PARTS: dict[str, Callable[[int, int, int, int], tuple[Any, ...]]] = {
+    "ddp": lambda v, d, n, w: (2, (v * d,)),
+    "fsdp": lambda v, d, n, w: (3, (padded(v, w) * d,)),
+    "fsdp_kept": lambda v, d, n, w: (2, (padded(v, w) * d,)),
+    "columns": lambda v, d, n, w: (2, (n * d + 3 * n,), (n * d, 3 * n), (n * d, n, n, n)),
+}
+"""How often it goes around, and the numbers of each tensor, in all ways to join them."""
 ROUNDING = 64.0
 """Bytes: whether a ring's share is rounded, and where, is nobody's concern."""
 
@@ -48,7 +58,9 @@ def step_bytes(student: Student, draw: Draw, *, itemsize: int = 4) -> None:
     ranks) -> bytes. itemsize: of the numbers, where they are not float32.
     """
     sizes = [(600, 64, 32, 7), (600, 64, 32, 2), (600, 64, 8, 1), (600, 64, 32, 64)]
-    sizes += [(9, 64, 32, 16), (8, 99, 1, 7), (33, 50, 70, 16), (50_257, 768, 4_096, 8)]
+    sizes += [(9, 64, 32, 16), (8, 99, 1, 7), (33, 50, 72, 16)]
+    sizes += [(24, 25, 16, 32)]  # rounding to whole numbers, not bytes, costs more than ROUNDING
+    sizes += [(50_257, 768, 4_096, 8)]
     # Up to 11 ranks each part may be rounded for itself: columns' six then lack less than ROUNDING.
     sizes += [
         (draw.integer(20, 700), draw.integer(4, 99), draw.integer(1, 50), draw.integer(2, 11))
@@ -56,21 +68,48 @@ def step_bytes(student: Student, draw: Draw, *, itemsize: int = 4) -> None:
     ]
     cases = [(plan, *size) for size in sizes for plan in PLANS]
     for case, got in zip(cases, student.each("step_bytes", cases), strict=True):
-        plan, v, _, _, w = case
-        _expect_bytes(got, sent_bytes(*case) * itemsize / 4, plan, v, w)
+        _expect_bytes(got, case, itemsize)
 
 
-def _expect_bytes(got: object, want: float, plan: str, v: int, w: int) -> None:
+def _expect_bytes(got: object, case: Case, itemsize: int) -> None:
+    plan, want = case[0], sent_bytes(*case) * itemsize / 4
     got = as_number(got)
     if isinstance(got, bool) or not isinstance(got, (int, float)):
         raise Wrong(expected="a number of bytes", got=describe(got), where=f"for {plan}")
     if not want - ROUNDING <= got <= want + ROUNDING:
         told = f"{float(got):,.0f} bytes" if abs(got) < 1e15 else describe(got, room=40)
-        why = _beside(float(got), want, plan, v, w) if abs(got) < 1e15 else ""
+        why = ""
+        if abs(got) < 1e15:
+            why = _rounded_early(float(got) / itemsize, *case) or _beside(float(got), want, *case)
         raise Wrong(expected=f"{want:,.0f} bytes", got=told, where=f"for {plan}", why=why)
 
 
-def _beside(got: float, want: float, plan: str, v: int, w: int) -> str:
+def _rounded_early(got: float, plan: str, v: int, d: int, n: int, w: int) -> str:
+    """What `//` did before the last step, if these are so many numbers; "" for anything else."""
+    if w == 1:
+        return ""
+    if not got:
+        return (
+            "These are 0 bytes, and more than one rank sends. (W - 1) // W is 0: divide by W last."
+        )
+    turns, *tensors = PARTS[plan](v, d, n, w)
+    times = turns * (w - 1) // w
+    if times * w != turns * (w - 1) and math.isclose(got, times * sum(tensors[0])):
+        return (
+            f"This is {times} times what goes around. A rank sends {turns} (W - 1) / W times as "
+            f"much, {turns * (w - 1) / w:.4g} here, which // would make {times}."
+        )
+    for parts in tensors:
+        for slices in itertools.product(*((p // w, p / w) for p in parts)):
+            if math.isclose(got, turns * (w - 1) * sum(slices)):
+                return (
+                    "This is what a slice rounded down to whole numbers, W - 1 times, comes to. A "
+                    "fraction of a byte may be rounded, and not one of a number: divide by W last."
+                )
+    return ""
+
+
+def _beside(got: float, want: float, plan: str, v: int, d: int, n: int, w: int) -> str:
     """How much too much or too little it is, and what goes around the ring."""
     if not want:
         return "One rank alone has nobody to send to: 0 bytes."
@@ -82,6 +121,10 @@ def _beside(got: float, want: float, plan: str, v: int, w: int) -> str:
             f"This is what {round(counted)} rows on each rank would send. R = ceil(V / W) is "
             f"{rows} here."
         )
+    counted = got / want * n
+    near = 0 < abs(round(counted) - n) < n / 5 and abs(counted - round(counted)) < 2e-3
+    if plan == "columns" and near:
+        return f"This is what {round(counted)} words would send, and there are {n}. {AROUND[plan]}"
     whole = {"ddp": v, "fsdp": rows * w, "fsdp_kept": rows * w}.get(plan, 0)
     counted = got / want * whole
     if 0 < abs(round(counted) - whole) < whole / 10 and abs(counted - round(counted)) < 2e-3:
