@@ -222,7 +222,8 @@ def embedding_backward(dy, tokens, rows):
 #
 # The local rules are written; now run them. A graph here is plain data: each node has a `sequence`
 # (its number in the order of the forward, `None` for a leaf) and its `next` nodes, each with the
-# one number that its local rule multiplies by. `None` in place of a name: nobody needs this one.
+# one number that its local rule multiplies by. `None` in place of a name: nobody needs this one. A
+# node that has only such is still no leaf.
 #
 # 1. **Take what arrives**: 1.0 at the root.
 # 2. **Ask who read each input**: count, over the nodes that the root can reach (this list is

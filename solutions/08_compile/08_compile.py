@@ -758,13 +758,13 @@ def read_wrapper(text):
 # %% [markdown] id="bytes-moved"
 # ## The bytes, before and after
 #
-# Predict what fusion buys. Eager: each operator reads its tensors and writes its result. Compiled:
-# the pointwise operators before a product are one kernel, those behind it another. A fused kernel
-# reads each tensor that comes from outside once, and writes what a product or the caller needs; the
-# product is a call of a library, which reads both factors and writes all of its result. (Inductor
-# may give an addition right behind it to that call; in these programs it does not.) Of what is made
-# before the product, only its factors are read behind it. What nobody reads, Inductor does not
-# compile, nor what only that would have read.
+# Predict what fusion buys. Eager: each operator reads its tensors, one that it is given twice once,
+# and writes its result. Compiled: the pointwise operators before a product are one kernel, those
+# behind it another. A fused kernel reads each tensor that comes from outside once, and writes what
+# a product or the caller needs; the product is a call of a library, which reads both factors and
+# writes all of its result. (Inductor may give an addition right behind it to that call; in these
+# programs it does not.) Of what is made before the product, only its factors are read behind it.
+# What nobody reads, Inductor does not compile, nor what only that would have read.
 #
 # For `y = x + b` then `relu(y)`, x `(2, 3)`, b `(3,)`: eager 108 bytes, compiled 60. Stuck?
 # `hint("bytes_moved")`
@@ -784,7 +784,7 @@ def bytes_moved(rows, shapes):
     nbytes = {name: 4 * math.prod(shape) for name, shape in shape_of.items()}
     body, outputs = [row for row in rows if row[1] not in ("input", "output")], rows[-1][2]
     ### BEGIN SOLUTION
-    eager = sum(nbytes[name] + sum(nbytes[arg] for arg in args) for name, _, args, _ in body)
+    eager = sum(nbytes[name] + sum(nbytes[arg] for arg in set(args)) for name, _, args, _ in body)
 
     read = set(outputs)
     for name, _, args, _ in reversed(body):  # who reads for nobody is nobody
@@ -820,7 +820,7 @@ def bytes_moved(rows, shapes):
         name, op, args, _ = row
         product = op == "aten.mm.default"
         size[name] = shapes["x"][0] * shapes["w"][1] if product else max(size[arg] for arg in args)
-        eager += size[name] + sum(size[arg] for arg in args)
+        eager += size[name] + sum(size[arg] for arg in set(args))
         if product and row in live:
             kernels += [[row], []]
         elif row in live:

@@ -771,8 +771,9 @@ def bubble(p, m):
 # - `"columns"`: the N words are the same on all ranks; 11.6 by columns, joined with the three
 #   numbers a row of 11.7.
 #
-# One rank sends nothing. A fraction of a byte may be rounded, or stay. `step_bytes("ddp", 600, 64,
-# 32, 2)` is 153,600: half of w, twice, four bytes each. Stuck? `hint("step_bytes")`
+# One rank sends nothing. A fraction of a byte may be rounded, wherever you like, or stay.
+# `step_bytes("ddp", 600, 64, 32, 2)` is 153,600: half of w, twice, four bytes each. Stuck?
+# `hint("step_bytes")`
 
 
 # %% id="step_bytes" role="solution"

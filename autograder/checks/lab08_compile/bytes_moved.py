@@ -117,8 +117,9 @@ def _drawn(draw: Draw, kind: str, before: int, extra: bool) -> tuple[Rows, Shape
 
 def _around_a_product(draw: Draw) -> list[tuple[Rows, Shapes]]:
     """A product of inputs, one of which is read behind it as well, and of which the caller gets the
-    result; one that comes last; two that nobody reads, of which one's factor is read behind it; and
-    one whose factor the kernel before reads as well."""
+    result; one that comes last; two that nobody reads, of which one's factor is read behind it; one
+    whose factor the kernel before reads as well. And no product: a tensor times itself, results
+    that are named twice, or came in."""
     n, d, v = draw.integer(4, 6), draw.integer(7, 9), draw.choice((11, 13, 17, 19))
     first: Rows = [
         ("m", MM, ["x", "w"], {}),
@@ -152,6 +153,8 @@ def _around_a_product(draw: Draw) -> list[tuple[Rows, Shapes]]:
     wide: Shapes = {"x": [n, d], "c": [d], "w": [d, v]}
     cases = [(first, square), (last, wide), (unread, wide | {"b": [v], "r": [n, v]})]
     cases += [(around_it, wide), (both, {"x": [d, d], "w": [d, d]})]
+    alike: Rows = [("p", "aten.mul.Tensor", ["x", "x"], {}), ("out", "output", ["p"], {})]
+    cases.append((alike, {"x": [n, d]}))
     for results in (["y", "y"], ["y", "c"]):  # named twice; and an input, as it came
         alone: Rows = [("y", "aten.relu.default", ["x"], {}), ("out", "output", results, {})]
         cases.append((alone, {"x": [n, d], "c": [d]}))
@@ -217,6 +220,7 @@ class Rules:
     unread_parts: bool = False  # a product that nobody reads parts the operators around it
     inputs_once: bool = False  # of the fused kernels only one reads an input
     one_result_each: bool = False  # a fused kernel writes the last thing that it makes
+    given_apart: bool = False  # an operator reads a tensor as often as it is given it
 
     def predict(self, rows: Rows, shapes: Shapes) -> Moved:
         """(eager bytes, compiled bytes) of a listing of `bytes_moved`."""
@@ -225,12 +229,15 @@ class Rules:
         eager = sum(
             self.reads
             * self.eager_reads
-            * sum(self.read(numel, name, op, a, self.eager_wide) for a in _names(args))
+            * sum(self.read(numel, name, op, a, self.eager_wide) for a in self.given(args))
             + self.writes * self.eager_writes * numel[name]
             for name, op, args, _ in body
             if not self.eager_sweeps or name in _alive(body, results)
         )
         return 4 * eager, 4 * self.compiled(body, results, numel)
+
+    def given(self, args: list[Any]) -> list[str]:
+        return _names(args) if self.given_apart else [*dict.fromkeys(_names(args))]
 
     def read(self, numel: dict[str, int], name: str, op: str, arg: str, wide: bool = False) -> int:
         return numel[name] if (self.wide or wide) and op != MM else numel[arg]
@@ -498,6 +505,12 @@ _ruled(
     "Something that nobody reads was compiled. Inductor sweeps it away; eager mode runs it.",
     sweeps=False,
     unread_written=False,
+)
+_ruled(
+    "given_twice",
+    "A tensor that one operator is given twice was counted twice. It is the same memory: the "
+    "operator reads it once.",
+    given_apart=True,
 )
 _ruled(
     "results_twice",
