@@ -183,13 +183,21 @@ def _lesson(
 
 
 def _asked(question: Question, calls: list[Call]) -> str:
-    """The arguments of the last call, each with the name that the known answers give it."""
+    """The arguments of the last call, each with the name that the known answers give it. Programs
+    come last, line by line."""
     if not calls:
         return ""
     last, given = calls[-1], calls[-1].arguments
     named = zip_longest(_parameters(question, last.function)[: len(given)], given, fillvalue="")
-    told = ", ".join(f"{name} {described}".strip() for name, described in named)
-    return f"{told}; {_written(question.numbers)}" if question.numbers else told
+    short, programs = [], []
+    for name, described in named:
+        if described.startswith("\n"):
+            programs.append(f"{name}:{described}")
+        else:
+            short.append(f"{name} {described}".strip())
+    told = ", ".join(short)
+    told = f"{told}; {_written(question.numbers)}" if question.numbers else told
+    return "\n".join([*([told] if told else []), *programs])
 
 
 def _written(numbers: Numbers) -> str:

@@ -25,12 +25,14 @@ import torch
 
 from .answer import Raised, Reply, answer
 from .values import MAX_BYTES, Malformed, Packed, pack, storage_of, unpack
-from .verdict import Cause
+from .verdict import BAR, Cause
 from .words import text
 
 NOT_WRITTEN, SHARED = "not_written", "shared"
 """What only the student's process could tell: that no argument was written into, and that the
 answer shares memory with an argument."""
+MOST_LINES = 32
+"""Of a program that a verdict quotes."""
 MAX_ROW_BYTES = 2**20
 """Of tensors: a row of calls whose arguments are larger so far is handed over."""
 
@@ -46,9 +48,10 @@ class Call:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """In words. A tensor is its shape and layout, which no student's code can change."""
+        """In words. A tensor is its shape and layout, which no student's code can change; a short
+        program is its lines, after a line break."""
         named = (f"{name}={describe(value)}" for name, value in self.kwargs.items())
-        return (*map(describe, self.args), *named)
+        return (*(_quoted(value) or describe(value) for value in self.args), *named)
 
 
 class NoAnswer(Exception):
@@ -283,6 +286,14 @@ def _first_written(
         if -1 - place in written or lie_at & addresses:
             return name  # type: ignore[no-any-return]
     return 0
+
+
+def _quoted(value: Any) -> str:
+    """A text of a few lines as they are, each behind a line break and a bar; "" for all else."""
+    if type(value) is not str or len(value) > MOST_LINES * 100:
+        return ""
+    lines = value.strip("\n").splitlines()
+    return "".join(f"\n{BAR}{line}" for line in lines) if 1 < len(lines) <= MOST_LINES else ""
 
 
 def describe(value: Any, room: int = 160) -> str:

@@ -177,7 +177,9 @@ class Verdict:
 
 WIDTH = 100
 INDENT = 12  # of the text of a row, after its name
-MAX_ROWS = 8
+MAX_ROWS = 8  # beside those that are quoted
+BAR = "│ "
+"""Before each line of a program that a verdict quotes: it can draw none of the verdict's own."""
 
 
 def one_line(text: str) -> str:
@@ -193,15 +195,17 @@ def _row(name: str, said: Said) -> list[str]:
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:
-    """`text` in lines of at most WIDTH, the first one after `first`, the others after `rest`."""
+    """`text` in lines of at most WIDTH, the first one after `first`, the others after `rest`. A
+    line that is quoted stays so where it is wrapped."""
     lines: list[str] = []
-    for paragraph in text.splitlines():
-        indent = rest if lines else first
+    paragraphs = text.splitlines()
+    for paragraph in paragraphs:
         lines += textwrap.wrap(
             one_line(paragraph),
             WIDTH,
-            initial_indent=indent,
-            subsequent_indent=rest,
+            initial_indent=rest if lines else first,
+            subsequent_indent=rest + BAR * paragraph.startswith(BAR),
             break_on_hyphens=False,
         )
-    return lines if len(lines) <= MAX_ROWS else [*lines[: MAX_ROWS - 1], f"{rest}..."]
+    most = MAX_ROWS + sum(paragraph.startswith(BAR) for paragraph in paragraphs)
+    return lines if len(lines) <= most else [*lines[: most - 1], f"{rest}..."]

@@ -33,6 +33,7 @@ from autograder.judge import (
 from autograder.judge.answer import Raised
 from autograder.judge.ask import unasked
 from autograder.judge.flagged import NotAdmitted
+from autograder.judge.student import MOST_LINES
 from tests.judge.small_questions import HINTS, judged, judged_sum, sum_question, transpose_question
 
 
@@ -277,6 +278,21 @@ def test_code_that_raised_is_told_its_line_and_no_nudge() -> None:
     assert verdict.next_step == ""
     assert "Your code raised, line 3" in str(verdict)
     assert "hint(" not in str(verdict)
+
+
+def test_a_program_that_was_asked_stands_in_its_lines_behind_all_else() -> None:
+    def of_text(source: str) -> str:
+        question = sum_question([(source, "2")])
+        question.wrong("a", "A.", add=lambda source, n: 0)
+        return str(judged_sum(question, lambda source, n: 0).asked)
+
+    assert of_text("\ndef f(x):\n    return x\n") == "n '2'\nsource:\n│ def f(x):\n│     return x"
+    assert of_text("x\r\n\u2028y") == "n '2'\nsource:\n│ x\n│ \n│ y"  # wherever a line may end
+    assert of_text("one line\n") == "source 'one line\\n', n '2'"
+    whole = "\n".join(["x"] * MOST_LINES)
+    assert of_text(whole).count("\n│ x") == MOST_LINES
+    assert of_text(f"{whole}\ny").startswith("source 'x\\nx")
+    assert of_text(f"x\n{'y' * MOST_LINES * 100}").startswith("source 'x\\nyy")
 
 
 def test_a_wrong_answer_keeps_its_nudge() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autograder.judge import Cause, State, Verdict, text
-from autograder.judge.verdict import WIDTH, one_line
+from autograder.judge.verdict import BAR, WIDTH, one_line
 
 STATES = {
     State.PASS: {Cause.PASSED},
@@ -159,6 +159,18 @@ def test_a_long_text_is_wrapped_at_spaces_and_cut_after_eight_rows() -> None:
         "  well-known",
     ]
     assert lines_of(sentence=f"{'c' * 90} well-known") == ["  " + "c" * 90, "  well-known"]
+
+
+def test_a_quoted_program_is_whole_and_quoted_where_it_is_wrapped() -> None:
+    program = "".join(f"\n{BAR}{'    ' * (k > 0)}y{k}" for k in range(20))
+    rows = lines_of(asked=f"n 2\nsource:{program}")
+    assert rows[:4] == ["  asked     n 2", f"{' ' * 12}source:", f"{' ' * 12}{BAR}y0",
+                        f"{' ' * 12}{BAR}    y1"]  # fmt: skip
+    assert len(rows) == 22
+    wide = lines_of(asked=f"{BAR}{'x' * 80} {'y' * 80}")
+    assert wide == [f"  asked     {BAR}{'x' * 80}", f"{' ' * 12}{BAR}{'y' * 80}"]
+    rows = lines_of(asked="\n".join(["x"] * 9 + [f"{BAR}y"]))
+    assert (len(rows), rows[-1]) == (9, f"{' ' * 12}...")
 
 
 def test_a_stored_verdict_is_readable_and_the_same_from_run_to_run() -> None:

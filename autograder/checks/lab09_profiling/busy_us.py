@@ -96,13 +96,13 @@ def _drawn(draw: Draw, *, goes_on: bool = False) -> tuple[list[Event], list[Pair
     # One call brings several, one behind the other: none of them hides another one.
     kernels = [("void at::native::fill", us(draw, 5, 9)) for _ in range(3)]
     graph = Launch("cudaGraphLaunch", us(draw, 9, 14), kernels)
-    steps[0] = [region(draw, "zeros", [*short, graph]), *steps[0]]
+    steps[0] = [region(draw, "zeros", [graph, *short]), *steps[0]]
     last = Copy("DtoH (Device -> Pinned)", 2**20, us(draw, 400, 500), us(draw, 2, 4), stream=13)
     steps[-1] = [*steps[-1], region(draw, "keep", [last, zeros])]
     behind = [region(draw, "evaluate", operators(draw, 3, (300, 400)))] if goes_on else []
     events, machine = traced(draw, steps, behind=behind)
-    # Shorter ones on another stream begin with them.
-    longer = [e for e in events if e["ph"] == "X" and e["cat"] == "kernel"][:3]
+    # Shorter ones on another stream begin with them; with the first of all begins none.
+    longer = [e for e in events if e["ph"] == "X" and e["cat"] == "kernel"][1:4]
     beside = [{**e, "tid": 21, "dur": round(e["dur"] / 2, 3)} for e in longer]
     return [*events, *beside], machine.seen.work
 
