@@ -292,7 +292,7 @@ def _quoted(value: Any) -> str:
     """A text of a few lines as they are, each behind a line break and a bar; "" for all else."""
     if type(value) is not str or len(value) > MOST_LINES * 100:
         return ""
-    lines = value.strip("\n").splitlines()
+    lines = value.splitlines()
     return "".join(f"\n{BAR}{line}" for line in lines) if 1 < len(lines) <= MOST_LINES else ""
 
 

@@ -286,7 +286,8 @@ def test_a_program_that_was_asked_stands_in_its_lines_behind_all_else() -> None:
         question.wrong("a", "A.", add=lambda source, n: 0)
         return str(judged_sum(question, lambda source, n: 0).asked)
 
-    assert of_text("\ndef f(x):\n    return x\n") == "n '2'\nsource:\n│ def f(x):\n│     return x"
+    lines = "\n│ \n│ def f(x):\n│     return x"
+    assert of_text("\ndef f(x):\n    return x\n") == f"n '2'\nsource:{lines}"
     assert of_text("x\r\n\u2028y") == "n '2'\nsource:\n│ x\n│ \n│ y"  # wherever a line may end
     assert of_text("one line\n") == "source 'one line\\n', n '2'"
     whole = "\n".join(["x"] * MOST_LINES)
