@@ -32,7 +32,7 @@ NOT_WRITTEN, SHARED = "not_written", "shared"
 """What only the student's process could tell: that no argument was written into, and that the
 answer shares memory with an argument."""
 MOST_LINES = 32
-"""Of a program that a verdict quotes."""
+"""Of a program that a verdict quotes, or of a list."""
 MAX_ROW_BYTES = 2**20
 """Of tensors: a row of calls whose arguments are larger so far is handed over."""
 
@@ -48,10 +48,10 @@ class Call:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """In words. A tensor is its shape and layout, which no student's code can change; a short
-        program is its lines, after a line break."""
+        """In words. A tensor is its shape and layout, which no student's code can change; what is
+        too long for a line comes after a line break, in lines of its own."""
         named = (f"{name}={describe(value)}" for name, value in self.kwargs.items())
-        return (*(_quoted(value) or describe(value) for value in self.args), *named)
+        return (*(_in_lines(value) or describe(value) for value in self.args), *named)
 
 
 class NoAnswer(Exception):
@@ -288,15 +288,30 @@ def _first_written(
     return 0
 
 
-def _quoted(value: Any) -> str:
-    """A text of a few lines as they are, each behind a line break and a bar; "" for all else."""
-    if type(value) is not str or len(value) > MOST_LINES * 100:
-        return ""
-    lines = value.splitlines()
+def _in_lines(value: Any) -> str:
+    """A text of several lines as they are, or what a list holds that is too long for one, each
+    behind a line break and a bar; "" for all else, and for more than MOST_LINES."""
+    lines: list[str] = []
+    if type(value) is str and len(value) <= MOST_LINES * 100:
+        lines = value.splitlines()
+    elif isinstance(value, (dict, list, tuple)) and len(value) <= MOST_LINES:
+        whole = _plain(value, ROOM)
+        lines = _entries(value, ROOM) if len(whole) > ROOM else []
     return "".join(f"\n{BAR}{line}" for line in lines) if 1 < len(lines) <= MOST_LINES else ""
 
 
-def describe(value: Any, room: int = 160) -> str:
+def _entries(value: dict[Any, Any] | Sequence[Any], room: int) -> list[str]:
+    if isinstance(value, dict):
+        pairs = islice(value.items(), room)
+        return [f"{describe(k, room)}: {describe(v, room)}" for k, v in pairs]
+    return [describe(part, room) for part in islice(value, room)]
+
+
+ROOM = 160
+"""Characters for a value in a verdict."""
+
+
+def describe(value: Any, room: int = ROOM) -> str:
     """A value in at most `room` characters: a tensor by its shape and layout (and its dtype, if it
     is not float32), plain data as itself. Never reads a tensor's elements: a few bytes can stand
     for billions of them."""
@@ -313,11 +328,10 @@ def _tensor_in_words(t: torch.Tensor) -> str:
 
 
 def _plain(value: Any, room: int) -> str:
-    if isinstance(value, dict):
-        pairs = islice(value.items(), room)
-        return "{" + ", ".join(f"{describe(k, room)}: {describe(v, room)}" for k, v in pairs) + "}"
-    if isinstance(value, (list, tuple)):
-        parts = ", ".join(describe(part, room) for part in islice(value, room))
+    if isinstance(value, (dict, list, tuple)):
+        parts = ", ".join(_entries(value, room))
+        if isinstance(value, dict):
+            return f"{{{parts}}}"
         if isinstance(value, list):
             return f"[{parts}]"
         return f"({parts},)" if len(value) == 1 else f"({parts})"

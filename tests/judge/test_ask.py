@@ -296,6 +296,31 @@ def test_a_program_that_was_asked_stands_in_its_lines_behind_all_else() -> None:
     assert of_text(f"x\n{'y' * MOST_LINES * 100}").startswith("source 'x\\nyy")
 
 
+def test_a_list_that_is_too_long_for_a_line_stands_entry_by_entry() -> None:
+    def of(given: Any) -> str:
+        question = Question(
+            "add",
+            "Lab 0.1",
+            lambda student, draw: expect_equal(student.call("add", given, 7), 0),
+            points=1,
+            minutes=1,
+            difficulty=1,
+            hints=HINTS,
+        )
+        question.wrong("a", "A.", add=lambda rows, n: 0)
+        return str(judged_sum(question, lambda rows, n: 1).asked)
+
+    rows = [("a" * 50, k) for k in range(3)]
+    each = "".join(f"\n│ ('{'a' * 50}', {k})" for k in range(3))
+    assert of(rows) == of(tuple(rows)) == f"n 7\nrows:{each}"
+    assert of(rows[:2]) == f"rows {rows[:2]}, n 7"
+    many = {f"{'b' * 50}\n{k}": [k] for k in range(MOST_LINES)}
+    assert of(many).splitlines()[2:4] == [f"│ '{'b' * 50}\\n{k}': [{k}]" for k in range(2)]
+    assert len(of(many).splitlines()) == 2 + MOST_LINES
+    assert of({**many, "c": [0]}).startswith(f"rows {{'{'b' * 50}\\n0': [0], ")
+    assert of(["d" * 200]).startswith("rows ['dd")  # one entry is no list of entries
+
+
 def test_a_wrong_answer_keeps_its_nudge() -> None:
     assert judged(lambda x: x + 1).next_step
 

@@ -119,7 +119,7 @@ def _of_a_line(got: Any, want: list[str], source: str, args: Arguments) -> str:
 
 
 def _of_equal_lines(line: str, source: str, args: Arguments) -> str:
-    """At which lines of the text, which may be too long to be shown, it breaks with these words."""
+    """At which lines of the text it breaks with these words."""
     numbers = [reason.user_stack[-1].lineno for reason in _reasons(source, [args])]
     equal = [n for n in numbers if _suspects(source)[n - 1] == line]
     told = ", ".join(map(str, equal))
