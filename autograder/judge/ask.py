@@ -195,9 +195,8 @@ def _asked(question: Question, calls: list[Call]) -> str:
             programs.append(f"{name}:{described}")
         else:
             short.append(f"{name} {described}".strip())
-    told = ", ".join(short)
-    told = f"{told}; {_written(question.numbers)}" if question.numbers else told
-    return "\n".join([*([told] if told else []), *programs])
+    told = "; ".join(filter(None, (", ".join(short), _written(question.numbers))))
+    return "\n".join(filter(None, (told, *programs)))
 
 
 def _written(numbers: Numbers) -> str:

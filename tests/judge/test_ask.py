@@ -297,26 +297,27 @@ def test_a_program_that_was_asked_stands_in_its_lines_behind_all_else() -> None:
 
 
 def test_a_list_that_is_too_long_for_a_line_stands_entry_by_entry() -> None:
-    def of(given: Any) -> str:
+    def of(given: Any, *beside: int) -> str:
         question = Question(
             "add",
             "Lab 0.1",
-            lambda student, draw: expect_equal(student.call("add", given, 7), 0),
+            lambda student, draw: expect_equal(student.call("add", given, *beside), 0),
             points=1,
             minutes=1,
             difficulty=1,
             hints=HINTS,
         )
-        question.wrong("a", "A.", add=lambda rows, n: 0)
-        return str(judged_sum(question, lambda rows, n: 1).asked)
+        question.wrong("a", "A.", add=lambda rows, n=0: 0)
+        return str(judged_sum(question, lambda rows, n=0: 1).asked)
 
     rows = [("a" * 50, k) for k in range(3)]
     each = "".join(f"\n│ ('{'a' * 50}', {k})" for k in range(3))
-    assert of(rows) == of(tuple(rows)) == f"n 7\nrows:{each}"
-    assert of(rows[:2]) == f"rows {rows[:2]}, n 7"
+    assert of(rows, 7) == of(tuple(rows), 7) == f"n 7\nrows:{each}"
+    assert of(rows) == f"rows:{each}"
+    assert of(rows[:2], 7) == f"rows {rows[:2]}, n 7"
     many = {f"{'b' * 50}\n{k}": [k] for k in range(MOST_LINES)}
-    assert of(many).splitlines()[2:4] == [f"│ '{'b' * 50}\\n{k}': [{k}]" for k in range(2)]
-    assert len(of(many).splitlines()) == 2 + MOST_LINES
+    assert of(many).splitlines()[1:3] == [f"│ '{'b' * 50}\\n{k}': [{k}]" for k in range(2)]
+    assert len(of(many).splitlines()) == 1 + MOST_LINES
     assert of({**many, "c": [0]}).startswith(f"rows {{'{'b' * 50}\\n0': [0], ")
     assert of(["d" * 200]).startswith("rows ['dd")  # one entry is no list of entries
 
