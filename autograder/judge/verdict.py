@@ -207,5 +207,5 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
             subsequent_indent=rest + BAR * paragraph.startswith(BAR),
             break_on_hyphens=False,
         )
-    most = MAX_ROWS + sum(paragraph.startswith(BAR) for paragraph in paragraphs)
+    most = MAX_ROWS + len([paragraph for paragraph in paragraphs if paragraph.startswith(BAR)])
     return lines if len(lines) <= most else [*lines[: most - 1], f"{rest}..."]
