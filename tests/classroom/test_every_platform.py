@@ -1,6 +1,7 @@
-"""A class of 300 from every platform, a tenth of it broken and a twentieth hostile, through the
-commands that an instructor types: 300 rows come out, and whatever shows a total shows the same one
-of each. The judge alone is made by hand: nobody's code is run."""
+"""A class from every platform, a tenth of it broken and a twentieth hostile, through the commands
+that an instructor types: as many rows come out, and whatever shows a total shows the same one of
+each. 300 are read; graded and given back are 100 of them, and all by `make thorough`. The judge
+alone is made by hand: nobody's code is run."""
 
 from __future__ import annotations
 
@@ -37,6 +38,7 @@ from autograder.sandbox import Tier
 from tests.classroom import exports
 from tests.classroom.intake.handed_in import in_folder, in_zip
 from tests.classroom.made_class import FREE_TEXT, LAB, NAME, ROOT, record, verdict
+from tests.samples import sample
 
 pytestmark = pytest.mark.timeout(1800)
 SIZE = 300
@@ -85,11 +87,11 @@ def hand_in(drawn, number):
     return drawn.choice([FILE, "lab.ipynb"]), json.dumps(made).encode()
 
 
-def class_of(seed, place):
+def class_of(seed, place, people=SIZE):
     """By shape: where it lies, how many people handed in there, and what is nobody's."""
     drawn = random.Random(seed)
     by_shape = {shape: {} for shape in SHAPES}
-    for number in range(SIZE):
+    for number in range(people):
         shape = [*SHAPES][number % len(SHAPES)]
         name, data = hand_in(drawn, number)
         path = SHAPES[shape].format(who=f"s{number}", number=number, name=name)
@@ -128,9 +130,11 @@ def test_everybody_is_taken_or_refused_with_a_reason(tmp_path, seed):
 
 @dataclass
 class Graded:
-    """judged: everybody's verdicts. given: what a person gave for a free text."""
+    """people: how many handed in. judged: all verdicts of each. given: what a person gave for a
+    free text."""
 
     folder: Path
+    people: int
     judged: dict[str, Record] = field(default_factory=dict)
     given: dict[str, float] = field(default_factory=dict)
 
@@ -159,12 +163,12 @@ def drawn_record(job):
     return replace(record(job.student, **found), key=job.key, sha256=job.sha256)
 
 
-@pytest.fixture(scope="module")
-def graded(tmp_path_factory):
+@pytest.fixture(scope="module", params=sample([100, SIZE], taken=[100]))
+def graded(tmp_path_factory, request):
     """Each platform's download graded into one folder; a third of the free texts marked, and their
     pages made anew, as `nbgrader generate_feedback --force` does it."""
     place = tmp_path_factory.mktemp("class")
-    made = Graded(place / "grading")
+    made = Graded(place / "grading", request.param)
 
     def run(of, jobs):
         for job in jobs:
@@ -179,7 +183,7 @@ def graded(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(grading, "probe", lambda: Tier("made", "for a test", safe=True))
         patched.setattr(grading.Grading, "run", run)
-        for source, _, _ in class_of(0, place).values():
+        for source, _, _ in class_of(0, place, made.people).values():
             grade(Order(source, made.folder, place / "course", lab=NAME), Console(file=said))
     made.given = dict(zip(sorted(made.judged)[::3], itertools.cycle([0.0, 1.5, 4, 5])))
     with Gradebook(database(made.folder)) as book:
@@ -208,11 +212,11 @@ def exported(made):
 
 
 @pytest.mark.whole_class
-def test_300_come_in_300_rows_come_out_and_every_total_is_the_same(graded):
+def test_as_many_rows_come_out_as_people_come_in_and_every_total_is_the_same(graded):
     report(graded, "--provisional")
     wanted = {student: graded.total(student) for student in graded.judged}
     nothing = dict.fromkeys(set(graded.lines) - set(wanted))
-    assert len(wanted) + len(nothing) == SIZE
+    assert len(wanted) + len(nothing) == graded.people
     found = exports.everywhere(graded.folder)
     for place in ("canvas", "moodle", "report"):
         assert found[place] == pytest.approx(wanted | nothing, abs=0.01), place
@@ -225,7 +229,8 @@ def test_300_come_in_300_rows_come_out_and_every_total_is_the_same(graded):
 def test_nobody_gets_a_grade_on_which_a_person_has_still_to_look(graded):
     report(graded)
     settled = {s: graded.total(s) for s in graded.judged if graded.is_settled(s)}
-    assert 30 < len(settled) < len(graded.judged) - 30
+    some = graded.people // 10
+    assert some < len(settled) < len(graded.judged) - some
     found = exports.everywhere(graded.folder)
     waiting = dict.fromkeys(set(graded.lines) - set(settled))
     assert found["canvas"] == pytest.approx(settled | waiting, abs=0.01)
