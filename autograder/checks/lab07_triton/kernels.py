@@ -26,6 +26,7 @@ from autograder.judge import (
     Wrong,
     expect_close,
     expect_kind,
+    is_close,
     text,
     within,
 )
@@ -303,8 +304,7 @@ def _apart(a: Tensor, b: Tensor) -> float:
 
 def is_right(stored: Tensor, want: Tensor) -> bool:
     """Whether an output is within what is allowed."""
-    allowed = _tolerance(want) * float(want.abs().max()) if want.numel() else 0.0
-    return _apart(stored, want) <= allowed
+    return is_close(stored, want, tolerance=_tolerance(want))
 
 
 def _quietly(launch: Callable[..., Stored], case: Case) -> Stored | str:
