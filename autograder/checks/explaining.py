@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
 
 from autograder.judge import NoAnswer, Wrong, text
 
@@ -52,4 +55,17 @@ def saying(sentence: str) -> Iterator[None]:
         yield
     except Wrong as wrong:
         wrong.why = wrong.why or sentence
+        raise
+
+
+@contextmanager
+def explaining_nan(got: Any, sentence: str) -> Iterator[None]:
+    """Inside, an answer of several tensors with nan in one of them is wrong with this sentence, if
+    there is one: more than that there is nan in it."""
+    try:
+        yield
+    except Wrong as wrong:
+        each = got if isinstance(got, (list, tuple)) else ()
+        if any(isinstance(t, Tensor) and bool(t.isnan().any()) for t in each):
+            wrong.why = sentence or wrong.why
         raise

@@ -449,7 +449,8 @@ def edit_outcome(op, inputs, edited, way):
 # Let each gradient be clipped on its way into the leaf: every gradient of every backward is scaled
 # down to a norm (over all its elements) of at most `limit` *before* it is added to `.grad`. Each of
 # the two tensors for itself. Register the hooks, with `tensor.register_hook(f)`: what `f(gradient)`
-# returns takes the gradient's place. The loop is written.
+# returns takes the gradient's place. The loop is written. Neither tensor holds a `.grad` at first.
+# `clip_grad_norm_` adds 1e-6 to a norm, and so may you.
 #
 # A gradient of norm 3 arrives as norm 1 when the limit is 1; one of norm 0.5 stays as it is. Stuck?
 # `hint("clip_in_hooks")`

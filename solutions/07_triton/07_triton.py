@@ -967,12 +967,12 @@ def broken_kernel(source):
 # ```
 #
 # `@%p1` is a predicate: the mask of your kernel, or Triton's choice of who stores. `.v2.b32` are
-# two values of 32 bits; no vector here is longer than `.v4`. Tensor cores multiply in `mma.sync`
-# (everywhere, small tiles too), `wgmma.mma_async` (sm_90) or `tcgen05.mma` (sm_100). Write a
-# function that says of the text of one kernel how wide its accesses to global memory (`ld.global`,
-# `st.global`) are and how many there are of each width, how many have a predicate, how many
-# instructions multiply on tensor cores, and how many 32-bit registers (`%r`) its one `.reg .b32`
-# line declares. Stuck? `hint("read_ptx")`
+# two values of 32 bits, as `.v2.f32`, `.v2.u32` and `.v2.s32` are; no vector here is longer than
+# `.v4`. Tensor cores multiply in `mma.sync` (everywhere, small tiles too), `wgmma.mma_async`
+# (sm_90) or `tcgen05.mma` (sm_100). Write a function that says of the text of one kernel how wide
+# its accesses to global memory (`ld.global`, `st.global`) are and how many there are of each width,
+# how many have a predicate, how many instructions multiply on tensor cores, and how many 32-bit
+# registers (`%r`) its one `.reg .b32` line declares. Stuck? `hint("read_ptx")`
 
 
 # %% id="read_ptx" role="solution"

@@ -654,7 +654,8 @@ def mended_run(rows):
 # (`F.cross_entropy(F.linear(x, w, b), t)`) and the gradients of `scale` times that loss, so that
 # gradients in 16 bits are as near the truth as float32 and one rounding at the end allow: with
 # logits of a hundred thousand, with thousands of rows, with gradients that only the scale lifts
-# over float16's smallest number.
+# over float16's smallest number. A gradient beyond its largest is infinite after that rounding: a
+# scaler looks for it.
 #
 # The loss comes back unscaled, in float32; the gradients in the dtype of `x`. If that is `float64`,
 # all of it is `float64`. Stuck? `hint("safe_head_loss")`

@@ -142,6 +142,7 @@ def wheel_fits(names, machine):
     else:
         versions = [(10, minor) for minor in range(17)]
         versions += [(major, 0) for major in range(11, machine["macos"][0] + 1)]
+        versions = [one for one in versions if one <= tuple(machine["macos"])]
         for kind in (arch, "universal2"):
             platforms |= {f"macosx_{major}_{minor}_{kind}" for major, minor in versions}
 
@@ -1049,14 +1050,15 @@ STABLE_TORCH_LIBRARY_IMPL(headloss, CPU, m) { m.impl("head_loss", TORCH_BOX(&row
 # | `undeclared_write` | a kernel writes into an argument, against its schema | operator |
 # | `torch_unpinned` | it may install beside another torch than it was built with | path |
 # | `file_left_out` | the shared library is not among the package's files | path |
-# | `wrong_tag` | the wheel's tag promises what compiled code cannot keep | path |
+# | `wrong_tag` | the wheel's tag promises platforms on which compiled code cannot run | path |
 # | `whole` | nothing is wrong | `""` |
 #
 # An operator is named as torch does, `library::name`; its kernel has the same name, and the
 # arguments of that have those of the schema. An operator needs a gradient unless its name ends in
 # `_backward` or it writes its argument and returns nothing. A write is a method whose name ends in
-# `_`, as in `x.mul_(p)`. No line has more than one fault, and no release either. What stands in a
-# comment does not count. Here is a whole one. Stuck? `hint("broken_release")`
+# `_`, called on the argument by its own name, as in `x.mul_(p)`. No line has more than one fault,
+# and no release either. What stands in a comment does not count. Here is a whole one. Stuck?
+# `hint("broken_release")`
 
 # %% id="a-release" tags=["worked-example"]
 whole = {

@@ -125,7 +125,7 @@ flops_per_byte.wrong(
 )
 flops_per_byte.wrong(
     "bias_forgotten",
-    "Nearly: v numbers of bias are read too, so a few bytes more.",
+    "Nearly: the bytes are v numbers too few, as many as the bias has. It is read too.",
     flops_per_byte=lambda n, d, v, itemsize: 2 * n * d * v / ((n * d + v * d + n * v) * itemsize),
 )
 flops_per_byte.wrong(

@@ -78,7 +78,7 @@ head_bytes.wrong(
 )
 head_bytes.wrong(
     "bias_forgotten",
-    "The bias is missing: v more numbers are read.",
+    "These are v numbers too few, as many as the bias has. It is read too.",
     head_bytes=lambda n, d, v, itemsize: (n * d + v * d + n * v) * itemsize,
 )
 head_bytes.wrong(
@@ -115,8 +115,8 @@ head_bytes.wrong(
 )
 head_bytes.wrong(
     "bias_for_each_token",
-    "There are n * v numbers where the bias has v. It is one row of v numbers, used for all "
-    "tokens.",
+    "These are (n - 1) * v numbers too many, as where the bias has a row for each token. It is one "
+    "row of v numbers, used for all tokens.",
     head_bytes=lambda n, d, v, itemsize: (n * d + v * d + n * v + n * v) * itemsize,
 )
 

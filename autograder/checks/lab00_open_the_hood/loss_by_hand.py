@@ -57,7 +57,7 @@ def loss_by_hand(student: Student, draw: Draw) -> None:
 
 def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """As many rows as words, a word that is right in each row, the first and the last ones, other
-    layouts, and logits further apart than before."""
+    layouts, logits further apart than before, and right words far below several that are equal."""
     square, other, wide = draw.tensor(6, 6), draw.tensor(7, 11), 1e4 * draw.tensor(4, 9)
     spread = torch.tensor([[0.0, 3e4, -3e4], [2e4, 0.0, -5e4], [1.0, 2.0, 1e5]])
     return [
@@ -68,6 +68,7 @@ def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
         (spread, torch.tensor([2, 0, 1])),
         (wide, wide.argmin(dim=1)),
         (draw.tensor(40, 3), draw.integers(40, low=0, high=2)),
+        (torch.tensor([[150.0] * 8 + [0.0]] * 2), torch.tensor([8, 8])),
     ]
 
 
@@ -80,11 +81,20 @@ NOT_FINITE = (
     "from 710 on in float64, and exp of a very negative one is 0, which has no finite log: "
     "subtract each row's maximum first, and take the log of the sum alone."
 )
+_CERTAIN = (
+    "Each right word has the probability 1 here: all surprises are 0, and so is their mean. nan is "
+    "what 0 / 0 gives, or inf / inf, or the mean of no row."
+)
+_BELOW_THE_MAXIMUM = (
+    "This is how far z[right] lies below the row's maximum. log(sum of exp(z)) is larger than the "
+    "maximum where other words are near it: all of them are in the sum."
+)
 
 
 def _expect_finite(got: object, want: torch.Tensor) -> None:
     if isinstance(got, torch.Tensor) and got.numel() == 1 and not bool(got.isfinite().all()):
-        raise Wrong(expected=f"{want.item():.6g}", got=f"{got.item():.6g}", why=NOT_FINITE)
+        why = _CERTAIN if bool(got.isnan().all()) and want.item() == 0 else NOT_FINITE
+        raise Wrong(expected=f"{want.item():.6g}", got=f"{got.item():.6g}", why=why)
 
 
 def _because(got: Any, want: torch.Tensor, logits: torch.Tensor, targets: torch.Tensor) -> str:
@@ -93,6 +103,8 @@ def _because(got: Any, want: torch.Tensor, logits: torch.Tensor, targets: torch.
     if not isinstance(got, torch.Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
         return ""
     told, probabilities = float(got), _surprises(logits, targets).neg().exp()
+    if math.isclose(told, _below_the_maximum(logits, targets), rel_tol=1e-5):
+        return _BELOW_THE_MAXIMUM
     if 0 < told < min(float(want), _LARGEST_LIMIT) and not probabilities.any():
         return (
             "Each right word's probability is 0 in float32 here. Your answer is "
@@ -112,6 +124,11 @@ _LARGEST_LIMIT = 700.0  # exp(-700) is still above 0 in a Python float
 
 def _surprises(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return -logits.log_softmax(1)[torch.arange(len(targets)), targets]
+
+
+def _below_the_maximum(logits: torch.Tensor, targets: torch.Tensor) -> float:
+    right = logits[torch.arange(len(targets)), targets]
+    return float((logits.amax(1) - right).double().mean())
 
 
 @loss_by_hand.wrong("overflows", NOT_FINITE)

@@ -108,7 +108,7 @@ def _a_narrow_lead(draw: Draw) -> Head:
 
 def _apart(draw: Draw) -> list[Head]:
     """Few positions, a weight or an h that lies column by column; then logits all below zero, and
-    so close that half of the digits do not tell them apart."""
+    so close that half of the digits do not tell them apart, by the bias or by the product."""
     words, h = [f"word{k}" for k in draw.shuffled(range(9))], draw.tensor(3, 4)
     wide = draw.tensor(9, 4, layout="transposed")
     heads = [(draw.tensor(n, 4), wide, draw.tensor(9), words) for n in (1, 1, 2, 9)]
@@ -120,6 +120,8 @@ def _apart(draw: Draw) -> list[Head]:
     order = torch.tensor([3.0, 1.0, 4.0, 0.0, 2.0, 5.0, 7.0, 6.0, 8.0])
     for shift, step in ((-30.0, 1.0), (-0.9, 0.05), (30.002, 1e-3)):
         heads.append((h, torch.zeros(9, 4), shift + step * order, words))
+    close = (30.002 + 1e-3 * order)[:, None]
+    heads.append((torch.ones(2, 1), close, torch.zeros(9), words))
     return heads
 
 

@@ -117,6 +117,7 @@ def _further(draw: Draw) -> list[tuple[torch.Tensor, list[Step]]]:
     return [
         (draw.tensor(2, 3, 8), [*again, ("clone", ()), ("clone", ()), ("flatten", ())]),
         (draw.tensor(50, 60), [("clone", ())] * 6),
+        (draw.tensor(), [("double", ()), ("clone", ()), ("reshape", (1,))]),
         (draw.tensor(2, 3, 8), [("view", (torch.int32,)), ("float", ()), ("view", (torch.int16,))]),
         (draw.tensor(2, 3, 8), [("transpose", (0, 2)), ("clone", ()), ("transpose", (0, 2))]),
         (draw.tensor(2, 3, 8), [("narrow", (2, 2, 1)), ("select", (0, -1)), ("clone", ())]),
@@ -237,8 +238,8 @@ def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
 
 @copied_bytes.wrong(
     "no_view_charged",
-    "You charge for every result that is no view. `contiguous` may hand back the tensor of the "
-    "step before, which is no view and was not copied now: compare storages.",
+    "A result that is no view was charged, and nothing was copied for it: `contiguous` may hand "
+    "back the tensor of the step before. Compare storages.",
 )
 def _(x: torch.Tensor, steps: list[Step]) -> list[int]:
     bill = []

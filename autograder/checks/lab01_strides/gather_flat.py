@@ -72,9 +72,9 @@ def _rows_and_columns(draw: Draw, layout: str) -> tuple[torch.Tensor, torch.Tens
 
 
 def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Other dtypes, an offset beside a stride along the row, as many columns as rows, one of them,
-    more than x has, an index that is a transpose, no row, and addresses beyond a byte, beyond two
-    and beyond the integers of float32."""
+    """Other dtypes, an offset beside a stride along the row or one of 0, as many columns as rows,
+    one of them, more than x has, an index that is a transpose, no row, and addresses beyond a byte,
+    beyond two and beyond the integers of float32."""
     wide = draw.tensor(5, 14, dtype=torch.float64, layout="strided")[1:, 2:]
     whole = draw.integers(4, 6, low=0, high=2**60)
     far = torch.zeros(2, 2**23 + 2, dtype=torch.int8)
@@ -84,6 +84,7 @@ def _further(draw: Draw) -> list[tuple[torch.Tensor, torch.Tensor]]:
         (whole, draw.integers(4, 2, low=0, high=5)),
         (draw.tensor(3, 7), torch.tensor([[6, 0, 2], [1, 5, 3], [4, 2, 6]])),
         (draw.tensor(4, 5, layout="offset"), torch.tensor([[4], [0], [4], [4]])),
+        (draw.tensor(3, 7)[1:2].expand(4, 7), torch.tensor([[6, 0], [1, 5], [3, 3], [0, 2]])),
         (draw.tensor(1, 6, layout="strided"), torch.tensor([[5, 0, 5]])),
         (draw.tensor(1, 6), torch.tensor([[5]])),
         (draw.tensor(3, 4), torch.zeros(0, 2, dtype=torch.int64)),

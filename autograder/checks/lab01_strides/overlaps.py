@@ -35,6 +35,7 @@ _MORE: list[tuple[Sizes, Sizes]] = [
     ((11,), (0,)),
     ((2, 0, 3), (0, 0, 0)),
     ((1, 1, 1), (0, 0, 0)),
+    ((1, 2), (3, 0)),  # a size of 1 excuses no stride of 0 beside it
     ((2, 2), (2**24, 1)),  # beyond the integers of float32
 ]
 

@@ -56,6 +56,7 @@ def sliding_windows(student: Student, draw: Draw) -> None:
     beside = draw.tensor(24, layout="strided")[3:]  # a stride, and no element in two windows
     cases += [(beside, 3, 3), (beside, 2, 5)]
     cases.append((draw.tensor(23)[1::2], 3, 2))  # an offset that is no multiple of the stride
+    cases.append((draw.tensor(60)[4:5].expand(9), 3, 2))  # a stride of 0, and room for one of 1
     cases += [(draw.tensor(n), width, step) for n, width, step in _TIGHT]
     cases += [(draw.tensor(11, dtype=dtype, layout="strided")[2:], 3, 2) for dtype in _WIDER]
     with explaining(_RAISED):
@@ -115,7 +116,7 @@ def _(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
 @sliding_windows.wrong(
     "offset_reset",
     "The view begins at the start of the storage. x begins at x.storage_offset(), which "
-    "as_strided keeps unless told otherwise.",
+    "x.as_strided keeps unless told otherwise.",
 )
 def _(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
     s = x.stride(0)

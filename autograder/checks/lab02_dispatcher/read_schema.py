@@ -355,8 +355,7 @@ def _(schema: str) -> Aliases:
 
 @read_schema.wrong(
     "several_returns_unread",
-    "The sets were read from a single return and not from returns in brackets. Look for them "
-    "anywhere behind the arrow.",
+    "The sets of returns in brackets are missing. Look for them anywhere behind the arrow.",
 )
 def _(schema: str) -> Aliases:
     found = _arguments(schema)

@@ -143,8 +143,14 @@ def _expect_run(got: Any, want: Ran, table: Table) -> None:
             "The log is right: a kernel is missing. Then there are no logits, and None is returned."
         )
         return expect_equal(logits, None, why=said)
-    with saying("The log is right, and these are not the logits that its kernels make together."):
+    with saying(_OTHER_LOGITS):
         return expect_close(logits, want[1])
+
+
+_OTHER_LOGITS = (
+    "The log is right, and these are not the logits that its kernels make together. A kernel gets "
+    "the very arguments that `below` was called with, and `below` gives back what it returned."
+)
 
 
 def _because(log: Any, want: Names, table: Table) -> str:

@@ -45,6 +45,12 @@ ANY_AUTOCAST = (
     "belongs to the device."
 )
 
+NO_AUTOCAST = "A meta tensor has no autocast key, whatever its layout is."
+ORDINARY = (
+    "A tensor that was not made in inference mode carries autograd's key and ADInplaceOrView: "
+    "nothing else that is said of it changes these two."
+)
+
 
 @lab.question(
     "tensor_keys",
@@ -93,11 +99,20 @@ def tensor_keys(student: Student, draw: Draw) -> None:
 
 def _one_cause(got: Any, want: Names, *, layout: str) -> str:
     """Said before which names are missing, and which are too many."""
-    if isinstance(got, (list, tuple)) and ["AutocastCPU", *got] == want:
+    names = list(got) if isinstance(got, (list, tuple)) else []
+    if ["AutocastCPU", *names] == want:
         return ANY_AUTOCAST if layout == "strided" else SPARSE_AUTOCAST
-    if isinstance(got, (list, tuple)) and [k for k in want if k != "Negative"] == list(got) != want:
+    if names == ["AutocastCPU", *want]:
+        return NO_AUTOCAST
+    if [k for k in want if k != "Negative"] == names != want:
         return NEGATIVE
+    if [k for k in want if k in names or not _is_of_autograd(k)] == names != want:
+        return ORDINARY
     return INFERENCE if _learns(got) and not _learns(want) else ""
+
+
+def _is_of_autograd(key: str) -> bool:
+    return key in ("AutogradCPU", "AutogradMeta", "ADInplaceOrView")
 
 
 def _learns(keys: Any) -> bool:

@@ -149,8 +149,8 @@ with_my_addmm.wrong(
 )
 with_my_addmm.wrong(
     "nothing_rounded",
-    "The results are those of torch's own kernel, though the count is right: yours does not round "
-    "to bfloat16.",
+    "The results are those of torch's own kernel, though the count is right: what yours returns is "
+    "not rounded to bfloat16.",
     with_my_addmm=lambda xs, w, b: _override(xs, w, b, rounds=lambda n: False),
 )
 
@@ -158,7 +158,7 @@ with_my_addmm.wrong(
 @with_my_addmm.wrong(
     "no_autograd_above",
     "w requires a gradient and this result does not. Register for CPU, below autograd's kernel, "
-    "call F.linear in ordinary mode, and do not detach what it returns.",
+    "call F.linear in ordinary mode, and detach neither w nor what it returns.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     calls, results, after = _override(xs, w, b)

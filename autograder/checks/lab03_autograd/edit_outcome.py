@@ -224,9 +224,9 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
 
 @edit_outcome.wrong(
     "no_error_is_harmless",
-    "No error was raised, and still harm was done: the gradient is wrong now. Compare it with a "
-    "copy of the one without the edit, for a second backward may write into the same .grad. Or ask "
-    "whether backward reads what was edited.",
+    "No error was raised, and still harm was done: the gradient is wrong now. An experiment edits "
+    "target.data itself, no copy, and compares with a copy of the gradient without the edit, for a "
+    "second backward may write into the same .grad. Or ask whether backward reads what was edited.",
 )
 def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
     outcome = torchs_outcome(op, inputs, edited, way)

@@ -8,7 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.explaining import MIXED_DTYPES, NOTHING_TO_JOIN, explaining, saying
+from autograder.checks.explaining import (
+    MIXED_DTYPES,
+    NOTHING_TO_JOIN,
+    explaining,
+    explaining_nan,
+    saying,
+)
 from autograder.judge import Draw, Student
 
 from . import lab
@@ -30,6 +36,15 @@ TURNED = (
 NO_ROW = (
     "x has no row here, and dw and db are there all the same: tensors of their shapes, all 0. "
     "Python's `sum` of no tensors is the number 0."
+)
+
+NO_MEAN = (
+    "x and dy have no row here. A sum over no rows is 0, and a mean over none is 0 / 0, which is "
+    "nan: dw and db are sums."
+)
+_EACH = (
+    "dx[n, i] adds up dy[n, o] * w[o, i] over o, dw[o, i] adds up dy[n, o] * x[n, i] over n, and "
+    "db[o] adds up dy[n, o] over n."
 )
 
 NO_FIRST_ROW = (
@@ -77,7 +92,8 @@ def linear_backward(student: Student, draw: Draw) -> None:
             got = student.call("linear_backward", dy, x, w)
         turned = _of_dx(got, dy, w)
         of_none = {} if n else {"dw": NO_ROW, "db": NO_ROW}
-        with saying(turned if n else NO_ROW):
+        rule, of_nan = (turned or _EACH, "") if n else (NO_ROW, NO_MEAN)
+        with saying(rule), explaining_nan(got, of_nan):
             alone = _ALONE | ({"dx": turned} if turned else {}) | of_none
             expect_each(got, _torchs_linear(dy, x, w), "dx dw db", alone=alone)
     wide = [draw.tensor(*shape, dtype=torch.float64) for shape in ((5, 3), (5, 2), (3, 2))]
@@ -117,10 +133,16 @@ linear_backward.wrong(
     "the rows.",
     linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x, dy),
 )
+BIAS_MEAN = "db is a mean here. Paths add up; the mean belongs to the loss, and dy brings it along."
 linear_backward.wrong(
     "bias_averaged",
-    "db is a mean here. Paths add up; the mean belongs to the loss, and dy brings it along.",
+    BIAS_MEAN,
     linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x, dy.mean(0)),
+)
+linear_backward.wrong(
+    "bias_averaged_over_rows",  # and not over none: 0 where there is no row
+    BIAS_MEAN,
+    linear_backward=lambda dy, x, w: (dy @ w, dy.T @ x, dy.sum(0) / max(len(dy), 1)),
 )
 linear_backward.wrong(
     "bias_over_columns",

@@ -44,7 +44,8 @@ def numeric_gradient(student: Student, draw: Draw) -> None:
             except Wrong as wrong:
                 lost = not z.is_contiguous() and isinstance(got, Tensor) and not got.any()
                 sentence = LOST if lost else _coarse(got, want) or _known(got, z, target, h)
-                wrong.why = sentence or _of_one_side(got, want, z, target, h) or wrong.why
+                one_side = _of_one_side(got, want, z, target, h)
+                wrong.why = sentence or one_side or wrong.why or RULE
                 raise
 
 
@@ -82,6 +83,10 @@ def _of_one_side(got: Any, want: Tensor, z: Tensor, target: Tensor, h: float) ->
     return ONE_SIDE if h < 0.01 and 0.9 * theirs <= error <= 1.1 * theirs else ""
 
 
+RULE = (
+    "Each slope is (loss(z + h) - loss(z - h)) / (2 * h): one element of z is moved at a time, in "
+    "float64, by the h that is given."
+)
 NO_DIFFERENCE = (
     "Every slope comes to 0, as where `up = z` is no copy, so that up and down are one tensor; "
     "where all logits move together, which softmax does not notice; or where nothing is written "

@@ -6,11 +6,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student
 
 from . import lab
 from .head_gradients import Batch, Pair, whole_batches
 from .several_tensors import expect_each
+
+_STEP = (
+    "Each batch makes one step: lr times the gradient of the mean over all its rows, taken away. "
+    "It begins where the step before it ended."
+)
 
 
 @lab.question(
@@ -35,7 +41,7 @@ def train_in_parts(student: Student, draw: Draw) -> None:
     all steps; the arguments stay as they are.
     """
     drawn = [(_drawn_sizes(draw), 0.5) for _ in draw.cases(2)]
-    for sizes, lr in [([[2, 6], [3, 2]], 0.5), *drawn, ([[1], [4, 1, 2], [3, 3], [5]], 0.1)]:
+    for sizes, lr in [([[2, 6], [3, 2, 4]], 0.5), *drawn, ([[1], [4, 1, 2], [3, 3], [5]], 0.1)]:
         v, d = draw.integer(3, 9), draw.integer(2, 6)
         w, b = draw.tensor(v, d), draw.tensor(v)
         batches = [
@@ -43,7 +49,8 @@ def train_in_parts(student: Student, draw: Draw) -> None:
             for parts in sizes
         ]
         got = student.call("train_in_parts", w, b, batches, lr)
-        expect_each(got, whole_batches(w, b, batches, lr), "w b")
+        with saying(_STEP):
+            expect_each(got, whole_batches(w, b, batches, lr), "w b")
 
 
 def _drawn_sizes(draw: Draw) -> list[list[int]]:
@@ -61,7 +68,7 @@ def _in_parts(
         total, so_far = sum(len(x) for x, _ in batch), 0
         if zero == "batch":
             _empty(params)
-        for x, target in batch:
+        for k, (x, target) in enumerate(batch):
             if zero == "part":
                 _empty(params)
             so_far += len(x)
@@ -71,6 +78,7 @@ def _in_parts(
                 "parts": 1 / len(batch),
                 "rows twice": 1 / total,
                 "rows over parts": len(x) / len(batch),
+                "halves": 0.5 ** min(len(batch) - 1, len(batch) - k),
                 "sum": float(len(x)),
                 "none": 1.0,
             }[weigh]
@@ -97,8 +105,8 @@ def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
 
 @train_in_parts.wrong(
     "never_emptied",
-    "The parts are weighed right. But .grad still holds the batches before: empty it after each "
-    "step.",
+    "The parts are weighed right. But each step takes the gradients of the batches before once "
+    "more. Nothing of them may be left after it, in .grad or in a sum of your own.",
 )
 def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
     return _in_parts(w, b, batches, lr, zero="never", weigh="rows")
@@ -120,6 +128,15 @@ def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
 )
 def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
     return _in_parts(w, b, batches, lr, zero="batch", weigh="parts")
+
+
+@train_in_parts.wrong(
+    "half_for_the_last_part",
+    "The last of several parts has half of the weight, the one before it a quarter, and so on, as "
+    "by `(so_far + new) / 2`. A part weighs as much as its rows: len(x) / total.",
+)
+def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
+    return _in_parts(w, b, batches, lr, zero="batch", weigh="halves")
 
 
 @train_in_parts.wrong(
@@ -202,8 +219,8 @@ def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
 
 @train_in_parts.wrong(
     "bias_never_emptied",
-    "The bias's .grad still holds the batches before, and that of the weight does not: empty "
-    "both after each step.",
+    "The bias's steps take the gradients of the batches before once more, and the weight's do "
+    "not. Nothing of them may be left after a step, for either.",
 )
 def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
     params = [t.detach().clone().requires_grad_() for t in (w, b)]
@@ -305,7 +322,7 @@ def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
 @train_in_parts.wrong(
     "mean_of_means_never_emptied",
     "Two faults: dividing by the number of parts is right only when all are equally long, and "
-    ".grad still holds the batches before.",
+    "each step takes the gradients of the batches before once more.",
 )
 def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
     return _in_parts(w, b, batches, lr, zero="never", weigh="parts")

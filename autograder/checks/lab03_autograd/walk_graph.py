@@ -107,6 +107,12 @@ ONE_LEAF = (
 )
 
 
+NO_NODE = (
+    "An AccumulateGrad is listed that is not behind the loss: a leaf that requires no gradient has "
+    "none there. List what the walk meets, and nothing else."
+)
+
+
 def _on_one_side(got: Sequence[Any], want: Sequence[Visit]) -> str:
     """A sentence for the right nodes with other shapes, for some of them, or for all of them and
     some again; else nothing."""
@@ -126,6 +132,8 @@ def _on_one_side(got: Sequence[Any], want: Sequence[Visit]) -> str:
         return "What is listed is right, and not all that is behind the loss."
     if not right - mine and set(mine) == set(right):
         return "All nodes are listed, some of them more often than they are behind the loss."
+    if not right - mine and all("AccumulateGrad" in node for node in mine - right):
+        return NO_NODE
     names = [pair[0] for pair in map(_as_pair, got) if isinstance(pair, tuple)]
     if len(names) < len(got) or sorted(map(str, names)) != sorted(name for name, _ in want):
         return ""
@@ -233,9 +241,9 @@ def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
 
 @walk_graph.wrong(
     "one_per_entry",
-    "Two different nodes gave the same name and shape, and one of them was taken for the other: "
-    "each call of F.embedding made a node of its own. Remember the nodes, not what you wrote down "
-    "about them.",
+    "One of the two EmbeddingBackward0 is missing. Each call of F.embedding made a node of its "
+    "own: one name and one shape do not make them one, so remember the nodes themselves. And both "
+    "entries of an addition lead on.",
 )
 def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
     return list(dict.fromkeys(_torchs_nodes(_tied_loss(tokens, w, b, target))))

@@ -102,8 +102,14 @@ def _refused(fits: list[Keep], nbytes: Ints, flops: Ints) -> None:
     why = "A schedule fits here. None is the answer where every one has its peak over the budget."
     if min(again(flops, keep) for keep in fits) == again(flops, [0]):
         why = (
-            "A schedule fits here, and the best that fits recomputes as much as [0] does: a record "
-            "that begins with that number, and has to be beaten, finds none. Begin with no record."
+            "A schedule fits here, and the best that fits recomputes as much as [0] does. Either "
+            "it is not among the lists that are tried, [0] alone being one of them; or a record "
+            "begins with that number, and has to be beaten. Begin with no record."
+        )
+    elif min(again(flops, keep) for keep in fits) == 0:
+        why = (
+            "A schedule fits here, and the best that fits runs 0 FLOPs again. 0 is false in "
+            "Python, and a number like any other: ask `is None`."
         )
     raise Wrong(expected=f"a schedule: one has a peak of {lowest:,}", got="None", why=why)
 
@@ -308,8 +314,8 @@ _wrong(
 )
 _wrong(
     "all_or_none",
-    "None came, because to keep all does not fit. A schedule that keeps less does: look at every "
-    "list that begins with 0.",
+    "None comes wherever to keep all does not fit. A schedule that keeps less does here: look at "
+    "every list that begins with 0.",
     lambda nbytes, flops, budget: list(range(len(nbytes))) if sum(nbytes) <= budget else None,
 )
 _wrong(

@@ -52,6 +52,8 @@ def cap_in_place(student: Student, draw: Draw) -> None:
         dy = draw.tensor(*z.shape, dtype=dtype)
         if not signed:
             dy = 2.0 + dy.abs()  # above every limit, below no logit that was cut
+            # A row that loses nothing: all of it passes, whether dy is over the limit or not.
+            z[1:2], dy[1:2, ::2] = -z[1:2].abs(), limit / 2
         z[0, 0] = limit  # not cut off
         z[0, 1] = limit + over  # cut off
         _ask(student, z, limit, dy)
@@ -144,6 +146,16 @@ def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
 def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
     capped, lost, _ = _cap(z, limit, dy)
     return capped, lost, dy.clamp(max=limit), NEW
+
+
+@cap_in_place.wrong(
+    "mask_of_what_arrives",
+    "The gradient is 0 wherever dz is over the limit. The limit is one for z: where z was not cut "
+    "off all of dz passes, however large it is.",
+)
+def _(z: Tensor, limit: float, dy: Tensor) -> Capped:
+    capped, lost, _ = _cap(z, limit, dy)
+    return capped, lost, dy * (dy <= limit), NEW
 
 
 @cap_in_place.wrong(

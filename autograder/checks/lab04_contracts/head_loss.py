@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import onelayer
-from autograder.checks.explaining import saying
+from autograder.checks.explaining import explaining_nan, saying
 from autograder.judge import Draw, Student, expect_tensors
 
 from . import lab
@@ -80,6 +80,11 @@ _GRADIENTS = (
     "All three come from one dz: softmax(z) less one-hot, times dloss / N. z is that of forward, b "
     "and all. dx sums over the words, dw and db over the rows."
 )
+OUT_OF_RANGE = (
+    "There is nan in it. In float32 exp of a logit over 88.72 is inf, that of one far below 0 is "
+    "0, and both inf / inf and 0 / 0 are nan. exp(z - lse) is at most 1, and sums to 1: keep the "
+    "logarithm of the sum."
+)
 _BIAS = (
     "The logits of backward are not those of forward: b is missing in the second computation, and "
     "the saved log-sum-exp is that of the logits with b, so exp(z - lse) does not sum to 1."
@@ -130,7 +135,8 @@ def head_loss(student: Student, draw: Draw) -> None:
                 seed = torch.tensor(dloss, dtype=batch[0].dtype)
                 got = later.call("head_loss_backward", saved, seed, needs)
                 want = torchs_loss_gradients(batch, seed, needs)
-                with saying(_rule(got, want, batch, seed) if dloss else NOTHING_ARRIVES):
+                rule = _rule(got, want, batch, seed) if dloss else NOTHING_ARRIVES
+                with saying(rule), explaining_nan(got, _of_nan(batch)):
                     expect_answers(got, want, "dx dw db", tolerance=room(batch))
 
 
@@ -152,6 +158,12 @@ def _rule(got: Any, want: Answers, batch: Batch, dloss: Tensor) -> str:
         for (mine, _), theirs in zip(pairs, without_b, strict=True)
     )
     return _BIAS if is_without_b else _GRADIENTS
+
+
+def _of_nan(batch: Batch) -> str:
+    """What nan comes from where exp of the logits leaves float32."""
+    x, w, b, _ = batch
+    return OUT_OF_RANGE if F.linear(x, w, b).abs().max() > 88 else ""
 
 
 def _kind(t: Tensor) -> tuple[object, ...]:
@@ -579,6 +591,12 @@ head_loss.wrong(
             torch.zeros_like(t) if g is None else g for g, t in zip(grads, saved[:3], strict=True)
         ]
     ),
+)
+head_loss.wrong(
+    "dloss_twice",
+    "The gradients have dloss in them twice. What arrives multiplies dz once, and dx, dw and db "
+    "get it from there.",
+    head_loss_backward=lambda saved, dloss, needs: right_backward(saved, dloss * dloss, needs),
 )
 head_loss.wrong(
     "bias_always_answered",

@@ -8,7 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.explaining import MIXED_DTYPES, NOTHING_TO_JOIN, explaining, saying
+from autograder.checks.explaining import (
+    MIXED_DTYPES,
+    NOTHING_TO_JOIN,
+    explaining,
+    explaining_nan,
+    saying,
+)
 from autograder.judge import Draw, Student
 
 from . import lab
@@ -78,7 +84,8 @@ def linear_double_backward(student: Student, draw: Draw) -> None:
             got = student.call("linear_double_backward", *given)
         tolerance = 1e-12 if dtype is torch.float64 else 1e-5
         want = _torchs_double(*given)
-        with saying(_rule(got, want, given[-1]) if n else _EMPTY):
+        why = _rule(got, want, given[-1]) if n else _EMPTY
+        with saying(why), explaining_nan(got, "" if n else _EMPTY):
             expect_answers(got, want, "d_dy d_x d_w", tolerance=tolerance)
 
 

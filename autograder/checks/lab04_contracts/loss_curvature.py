@@ -162,12 +162,21 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 
 @loss_curvature.wrong(
     "p_constant",
-    "For the second backward p is a constant here: p, or what it is computed from, was made in "
-    "forward or under no_grad, or detached. Make it from z itself, in backward, where torch "
-    "records.",
+    "For the second backward p is a constant here: it was made where torch records nothing, as in "
+    "forward, under no_grad or by a torch.autograd.grad without create_graph=True, or it was "
+    "detached. Make it from z itself, in backward, where torch records.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     return _own(lambda z, *others: _right(z.detach(), *others), z, target, v)
+
+
+@loss_curvature.wrong(
+    "averaged_over_all_logits",
+    "dz is V times too small, as where it is divided by the N * V logits. The loss is a mean over "
+    "the N rows: divide by len(z).",
+)
+def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
+    return _own(lambda z, t, dloss: _right(z, t, dloss / z.shape[1]), z, target, v)
 
 
 @loss_curvature.wrong(

@@ -178,8 +178,8 @@ def _(segments: Plain, left: int, nbytes: int) -> str:
 
 @how_served.wrong(
     "all_free_released",
-    "All free bytes were given back. cudaFree takes whole segments: one tensor in a segment keeps "
-    "all of it.",
+    "Free bytes of segments that are in use count as given back here. cudaFree takes whole "
+    "segments: one tensor in a segment keeps all of it.",
 )
 def _(segments: Plain, left: int, nbytes: int) -> str:
     if _fits(segments, nbytes):

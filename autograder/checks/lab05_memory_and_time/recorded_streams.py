@@ -213,7 +213,8 @@ recorded_streams.wrong(
 )
 recorded_streams.wrong(
     "sync_ignored",
-    "A sync was overlooked: after it all work is over, on every stream.",
+    "A sync comes between the use and the free, and a record is asked for all the same. After a "
+    "sync all work is over, on every stream.",
     recorded_streams=lambda program: sorted(_needed(program, sync=False)),
 )
 recorded_streams.wrong(

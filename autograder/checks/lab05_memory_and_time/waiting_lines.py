@@ -497,8 +497,8 @@ def _(log: Sequence[Row]) -> Any:
 
 @waiting_lines.wrong(
     "own_work_forgotten",
-    "A copy from ordinary memory on an idle device was left out. It waits for its own work: "
-    "`over` has to know of that before you ask.",
+    "A copy from ordinary memory on an idle device was left out. It waits for its own work, "
+    "whether the device had any before or not.",
 )
 def _(log: Sequence[Row]) -> Any:
     def counts(row: Row) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 OUT_OF_BOUNDS = (
-    "What lies outside of a tensor, a tile or another array was touched. N, V and D may be no "
-    "multiples of a block or a tile: what hangs over the edge, a thread or a part of a tile, "
-    "must not touch memory."
+    "What lies outside of a tensor, a tile or another array was touched. An element lies at its "
+    "index times the strides of its own tensor. And N, V and D may be no multiples of a block or a "
+    "tile: what hangs over the edge, a thread or a part of a tile, must not touch memory."
 )
 IMPOSSIBLE_LAUNCH = (
     "A launch that no GPU takes. Between <<< and >>> the grid comes first, then the block, of at "

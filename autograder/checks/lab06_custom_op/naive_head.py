@@ -78,6 +78,10 @@ SCATTERED = (
     "Neighbouring threads do not write side by side. Neighbours in x have the same threadIdx.y: "
     "v is to grow by 1 from one to the next, because y[n, v] and y[n, v + 1] lie side by side."
 )
+SEVERAL_EACH = (
+    "The first 16 threads of the first block write more than 16 logits. Each thread is to compute "
+    "one element of y: the loops over n and v are gone, and the grid covers y."
+)
 
 
 def _expect_few_loads(room: Student, draw: Draw) -> None:
@@ -103,6 +107,8 @@ def _expect_together(room: Student, draw: Draw) -> None:
     places = expect_tuple(got, None, "places in y")
     if not all(type(place) is int for place in places):
         raise Wrong(expected="places in y", got=describe(got))
+    if len(places) > 16:
+        raise Wrong(expected="at most 16 logits", got=f"{len(places)}", why=SEVERAL_EACH)
     runs = sum(place - 1 not in set(places) for place in places)
     if runs > max(1, len(places) // 8):
         said = f"{len(places)} in {runs} places"
@@ -141,6 +147,11 @@ naive_head.wrong(
     "scattered",
     SCATTERED,
     written_by_neighbours=lambda name, x, w, b: [k * len(w) for k in range(16)],
+)
+naive_head.wrong(
+    "several_logits_each",
+    SEVERAL_EACH,
+    written_by_neighbours=lambda name, x, w, b: list(range(len(w))),
 )
 
 

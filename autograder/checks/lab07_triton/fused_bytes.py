@@ -101,6 +101,7 @@ class _Rules:
     fused_t: str = "once"
     masked: bool = True  # lanes that hang over load nothing
     masked_rows: bool = True  # those of x alone
+    masked_words: bool = True  # those of w and b alone
     masked_stores: bool = True
     whole_tiles: bool = False  # the last one, which hangs over, is left out
     whole_rows: bool = False  # of the tiles of rows alone
@@ -110,6 +111,7 @@ class _Rules:
     z_kept: int = 0  # by the fused kernel
     size: int = 0  # of an element of x, w and b; 0: itemsize
     z_size: int = 0
+    b_size: int = 0
     targets: tuple[int, int] = (TARGET_BYTES, TARGET_BYTES)  # before, after; -1: itemsize
     losses: tuple[int, int] = (LOSS_BYTES, 2 * LOSS_BYTES)  # of a token; below 0: itemsizes
     one_loss: bool = False
@@ -121,9 +123,9 @@ class _Rules:
             r, c = n // rows if self.whole_rows else len(_tiles(n, rows)), len(_tiles(v, words))
         times = {"rows": r, "words": c, "program": r * c, "token": n, "once": 1, "never": 0}
         full_n = n if self.masked and self.masked_rows else r * rows
-        full_v = v if self.masked else c * words
+        full_v = v if self.masked and self.masked_words else c * words
         z = (n * v if self.masked_stores else r * rows * c * words) * z_size
-        x, w, b = full_n * d * size, full_v * d * size, full_v * size
+        x, w, b = full_n * d * size, full_v * d * size, full_v * (self.b_size or size)
         t, fused_t = (n * max(one, -one * itemsize) for one in self.targets)
         b_after = self.b if self.b in ("once", "never") else self.fused_b or self.fused_w
         tokens = 1 if self.one_loss else n
@@ -169,6 +171,10 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
         "The lanes that hang over the edge are counted. A masked lane loads nothing.",
         _Rules(masked_rows=False),
     ),
+    "masked_words_count": (
+        "The lanes that hang over the edge are counted. A masked lane loads nothing.",
+        _Rules(masked_words=False),
+    ),
     "masked_stores_count": (
         "The lanes that hang over the edge are counted, in loads and in stores. A masked lane "
         "moves nothing.",
@@ -185,6 +191,11 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
         lambda n, v, d, size, rows, words: _right(
             len(_tiles(n, rows)) * rows, len(_tiles(v, words)) * words, d, size, rows, words
         ),
+    ),
+    "all_words_full": (
+        "The words that hang over the edge are counted, in loads and in stores. A masked lane "
+        "moves nothing.",
+        lambda n, v, *case: _right(n, len(_tiles(v, case[3])) * case[3], *case),
     ),
     "last_rows_dropped": (
         "The number of tiles of rows is rounded down, as by //. The last one hangs over, and a "
@@ -269,6 +280,10 @@ _WRONG: dict[str, tuple[str, Callable[..., Any]]] = {
     "bias_once": (
         "b is counted once. It is loaded as often as w.",
         _Rules(b="once"),
+    ),
+    "biases_of_4": (
+        "b is counted with 4 bytes a bias. It has the itemsize of x and w.",
+        _Rules(b_size=4),
     ),
     "bias_once_after": (
         "After the fusion b is counted once. Each program walks over all words, and loads b with "

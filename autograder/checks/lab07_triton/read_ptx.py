@@ -177,6 +177,7 @@ class Reader:
     exchanged: bool = False
     masked: Sequence[str] = ("ld", "st")
     all_masked: bool = False
+    masked_elsewhere: bool = False  # a predicate counts of any load or store
     named_anywhere: bool = False  # %p in an access is taken for a predicate of it
     anywhere: bool = False  # an access is looked for in the whole line, behind // too
     by_register: bool = False  # the registers of an access say how wide it is
@@ -206,6 +207,7 @@ class Reader:
             masked += self.all_masked and code.startswith("@")
             access = _ANYWHERE.search(code) if self.anywhere else _ACCESS.match(code)
             if not access or not self._counts(access[3]) or not self._finds(access[1] or ""):
+                masked += self.masked_elsewhere and bool(access and access[1])
                 continue
             of = loads if (access[2] == "ld") != self.exchanged else stores
             width = _of_registers(code) if self.by_register else self._width(access[3])
@@ -368,6 +370,11 @@ _WRONG = {
         "Every instruction behind a predicate is counted. Asked for are those that load from "
         "global memory or store to it.",
         Reader(all_masked=True),
+    ),
+    "masked_in_shared": (
+        "Loads and stores of shared memory behind a predicate are counted too. Asked for are those "
+        "of global memory.",
+        Reader(masked_elsewhere=True),
     ),
     "blackwell_missed": (
         "tcgen05.mma is left out, with which sm_100a multiplies.",

@@ -95,7 +95,14 @@ def _times(kernel: Kernel, machine: Machine) -> list[float]:
 
 def _expect_seconds(got: Any, want: float) -> None:
     if not isinstance(got, float) or not abs(got - want) <= 1e-6 * want:
-        raise Wrong(expected=f"{want:.6g} s", got=describe(got))
+        why = _LONGEST if isinstance(got, float) else ""
+        raise Wrong(expected=f"{want:.6g} s", got=describe(got), why=why)
+
+
+_LONGEST = (
+    "Of each kernel the longest of three times counts, that of its bytes, its flops or its exps, "
+    "each at its own rate alone. The kernels' times add up."
+)
 
 
 def _names(named: Any) -> str:

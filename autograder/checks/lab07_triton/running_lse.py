@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autograder.checks.explaining import saying
 from autograder.checks.same_call import known_by_this_call
 from autograder.judge import Draw, Student, Wrong, describe, expect_close, within
 
@@ -27,6 +28,10 @@ _BELOW = (
     "whatever the other rows have."
 )
 _FINITE = "The top of two tiles without a logit is -inf, and a finite number is returned."
+_SCALES = (
+    "The total of the tile with the larger top counts in full, and that of the other tile exp(its "
+    "top - the larger) times, row by row."
+)
 _PAIR = "Two tensors come back: (top, total). Without both of them the next tile cannot be merged."
 
 
@@ -128,7 +133,7 @@ def _expect_state(got: Any, z: Tensor) -> None:
         if bool((top.isfinite() & (want_top == -math.inf)).any()):
             why = _FINITE
         raise Wrong(expected=f"top {want_top.tolist()}", got=f"top {top.tolist()}", why=why)
-    with within("total"):
+    with within("total"), saying(_SCALES if total.dtype == want_total.dtype else ""):
         expect_close(total, want_total, tolerance=TOLERANCE)
 
 

@@ -88,7 +88,7 @@ def _suspect(draw: Draw, plan: Plan, flaw: Flaw) -> Suspect:
 
 _COMMENTS = (
     "which part is mine", "where is it", "one program of many", "compute", "the block",
-    "was: tl.store(out_ptr + j, part, mask=j < N)",
+    "was: tl.store(old_ptr + at, part, mask=at < many)",  # names that no kernel gets
 )  # fmt: skip
 _POOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"[a-z]+_ptr", ("x_ptr", "a_ptr", "u_ptr", "z_ptr", "in_ptr", "out_ptr", "y_ptr", "p_ptr",

@@ -215,7 +215,7 @@ def _drawn(draw: Draw, sections: Sequence[str]) -> tuple[Rows, Inputs]:
     h, results = "x", []
     for k, section in enumerate(sections):
         inputs |= {f"w{k}": draw.tensor(D, D), f"b{k}": draw.tensor(D)}
-        rows += _SECTIONS[section](h, f"w{k}", f"b{k}", draw.choice((0.5, 0.75, 1.5, 2.0)), k)
+        rows += _SECTIONS[section](h, f"w{k}", f"b{k}", draw.choice((0.25, 0.375, 2.5, 3.5)), k)
         rows.append((f"r{k}", "aten.tanh.default", [f"h{k}"], {}))
         h = f"r{k}"
         results += {"returned": [f"m{k}"], "sum returned": [f"h{k}"]}.get(section, [])

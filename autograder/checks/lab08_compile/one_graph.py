@@ -23,6 +23,8 @@ _RAISED = {
     "from x to the mean.",
     "Unsupported": "With fullgraph=True the first break is an error, and this is it. The message "
     "names the line. Say it with tensors: `torch.where` picks, a mask weighs.",
+    "RuntimeError: value cannot be converted": "`limit` may be a number that float32 does not "
+    "hold. Compare with it, or divide it by `top`; as a bound of a clamp torch refuses it.",
     "UserError": "With fullgraph=True the first break is an error, and this is it: Python asked "
     "for the value of a tensor. Say it with tensors: `torch.where` picks, a mask weighs.",
 }
@@ -62,12 +64,16 @@ def one_graph(student: Student, draw: Draw) -> None:
                 raise Wrong(expected="1 graph", got=f"{describe(got[1])} graphs", why=why)
         xs, w, b = _of_few_and_many_rows(draw)
         tiny = 2.0**-20  # a small number added to a divisor is then no small number
+        huge = 2.0**75  # a large logit times the limit is inf then
         for given, limit in (
             (xs[:2], LIMIT),
             (xs[2:], LIMIT),  # apart: a second number of rows brings a second graph
             ([x[:1] for x in xs], LIMIT),  # and of one row
             ([-x[:1] for x in xs], LIMIT),
-            ([tiny * x for x in xs], tiny * LIMIT),
+            ([tiny * x for x in xs[:2]], tiny * LIMIT),
+            ([tiny * xs[2]], tiny * LIMIT),
+            ([huge * x for x in xs[:2]], huge * LIMIT),
+            (xs[:2], 1e300),  # float32 has no such number
         ):
             _expect_steps(_answered(room, given, w, b, limit), given, w, b, limit)
 
@@ -222,6 +228,8 @@ def _bent(xs: list[Tensor], w: Tensor, b: Tensor, limit: float, *, bent: str) ->
             factor = torch.clamp(limit / z.abs().amax(1, keepdim=True), max=1.0)
         uncapped = z
         z = z.clamp(-limit, limit) if bent == "clamped" else z * factor
+        if bent == "product first":
+            z = torch.where(top > limit, uncapped * limit / top, uncapped)
         sums = z.sum(dim=1)
         if bent == "without bias":
             z = F.linear(x, w) * factor
@@ -315,6 +323,8 @@ _BENT = {
     "rows zeroed": "The rows that do not count are zero in z. They are left out of the mean alone.",
     "uncapped z": "z came as it was before it was capped.",
     "turned factor": "The factor is the wrong way round: it is limit / top.",
+    "product first": "Logits times the limit are more than float32 holds here, and z is as where "
+    "that is divided by `top`: the factor limit / top comes first, as in the step as found.",
     "without bias": "The bias b is missing from the logits.",
     "first only": "There is a result for the first x only. The compiled step is called with each "
     "of `xs`.",

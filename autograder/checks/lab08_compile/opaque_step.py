@@ -56,8 +56,9 @@ _RAISED = {
     "UserError: Could not guard": "A tensor without numbers was asked for its numbers, as where "
     "`words_needed` runs while Dynamo traces. It runs inside the operator alone, and neither in "
     "the fake kernel nor as a function that Dynamo lets pass.",
-    "RuntimeError: Tried to register": "The function is called more than once, and a Library "
-    "defines an operator once. `torch.library.custom_op` replaces its own.",
+    "RuntimeError: Tried to register": "An operator of this name is there already, of an earlier "
+    "call of the function or of an earlier answer in this session. A Library defines one once; "
+    "`torch.library.custom_op` replaces its own.",
     "RuntimeError: lab08::words_needed() Expected a value": "The operator was declared with "
     "another type than the step gives it: z is a tensor, p a float.",
     "RuntimeError: Unable to cast": "The operator is declared to return a tensor, and its function "

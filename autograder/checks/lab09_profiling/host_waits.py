@@ -311,8 +311,8 @@ _wrong(
 )
 _wrong(
     "on_the_steps_thread",
-    "A wait on autograd's thread is missing. A wait is in a step if it lies in the step's time, on "
-    "whatever thread: `tid` says which function waits, and not which step.",
+    "A wait on autograd's thread is missing. It counts as well: its step is the one in whose time "
+    "it lies, on whatever thread, and its function is one of its own thread.",
     steps_thread=True,
 )
 _wrong(

@@ -162,10 +162,10 @@ def _around(outer: Event, e: Event) -> bool:
 
 
 def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
-    """One region has many small kernels, one is a graph, one has another annotation in it, one runs
-    on autograd's thread and has one there, one only copies, one comes twice in the last step and
-    in no other, with a call of another name and on another stream, and one, with another in it, is
-    behind the steps. All steps lie in an annotation, as of an epoch."""
+    """One region has many small kernels, one is a graph, one has another annotation in it, and one
+    of its own name, one runs on autograd's thread and has one there, one only copies, one comes
+    twice in the last step and in no other, with a call of another name and on another stream, and
+    one, with another in it, is behind the steps. All steps lie in an annotation, as of an epoch."""
     small, graph, nested, plain, rare = draw.shuffled([n for n in NAMES if n != "backward"])[:5]
     many, in_graph = draw.integer(13, 18), draw.integer(6, 11)
     steps = []
@@ -182,7 +182,7 @@ def _drawn(draw: Draw) -> tuple[list[Event], Regions]:
             region(draw, "backward", [_backward(draw)]),
             region(draw, small, operators(draw, many, (1, 3))),
             region(draw, graph, [_graph(draw, in_graph)]),
-            region(draw, nested, [operator(draw, (9, 20)), inner]),
+            region(draw, nested, [operator(draw, (9, 20)), _again(draw, nested), inner]),
         ]
         kernels = [("nvjet_tst_128x64_64x9", us(draw, 9, 20))]
         other = Launch("cudaLaunchKernelExC", us(draw, 2.5, 5), kernels, stream=13)
@@ -222,6 +222,11 @@ def _epoch(events: Sequence[Event]) -> Event:
     return {**steps[0], "name": "epoch", "ts": round(begin, 3), "dur": round(end - begin, 3)}
 
 
+def _again(draw: Draw, name: str) -> Span:
+    """A region inside the one of its own name, as where a function calls itself."""
+    return region(draw, name, operators(draw, 2, (9, 20)))
+
+
 def _backward(draw: Draw) -> Span:
     """With an annotation on autograd's thread, as a hook or an `autograd.Function` makes one."""
     hook = Span("user_annotation", "hook", us(draw, 3, 6), operators(draw, 2, (9, 20)), ENGINE)
@@ -256,6 +261,7 @@ def _read(
     whole_kernel: bool = False,
     innermost: bool = False,
     all_around: bool = False,
+    each_of_its_name: bool = False,
     threads: bool = False,
     one_for_each_kernel: bool = False,
     cats: Sequence[str] = ("kernel",),
@@ -294,7 +300,11 @@ def _read(
         if not launch(call, given) or not (around or nowhere):
             continue
         names = [e["name"] for e in around] or [""]
-        for name in names if all_around else names[-1:] if innermost else names[:1]:
+        if each_of_its_name:
+            names = [name for name in names if name == names[0]]
+        elif not all_around:
+            names = names[-1:] if innermost else names[:1]
+        for name in names:
             row = found.setdefault(name, [0, 0, 0.0])
             row[0] += len(given) if one_for_each_kernel else 1
             row[1] += len(given)
@@ -315,6 +325,12 @@ _wrong(
 _wrong("where_the_kernel_runs", LATER, by_kernel=True)
 _wrong("where_the_whole_kernel_runs", LATER, by_kernel=True, whole_kernel=True)
 _wrong("innermost", INNER, innermost=True)
+_wrong(
+    "each_of_its_name",
+    "Calls of this region are counted more than once: a region of the same name lies in it, and "
+    "both count. Asked for is the outermost one.",
+    each_of_its_name=True,
+)
 _wrong("one_thread", ONE_THREAD, threads=True)
 _wrong(
     "copies_too",

@@ -56,7 +56,8 @@ ROUNDED = (
 
 OTHER_NUMBERS = (
     "These numbers are further from those of the loop as found than rounding takes them: a row "
-    "is missing or another one, or reads another value or number than there."
+    "is missing or another one, or reads another value or number than there, or other names are "
+    "returned."
 )
 TURNED = "These are the losses, and not in the order of the steps."
 KEPT = (

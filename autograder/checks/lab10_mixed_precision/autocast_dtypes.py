@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from string import ascii_letters
 from typing import Any
 
@@ -237,6 +237,7 @@ def _every(low: str) -> list[Row]:
     rows: list[Row] = [(name, "input", [dtype, "matrix"]) for name, dtype in kinds.items()]
     rows += [("n", "input", ["float64", "number"]), ("m", "input", ["float32", "number"])]
     rows += [(f"c{k}", "cat", [*two]) for k, two in enumerate(("bh", "hb", "bf", "hd", "hh"))]
+    rows += _beside("o", "p", _outside(kinds))
     rows.append(("", "enter", [low]))
     named = {dtype: name for name, dtype in kinds.items()}
     asked = [(op, [*pair]) for op in ("mm", "linear") for pair in ("bb", "hh", "bh", "fb", "dd")]
@@ -248,14 +249,32 @@ def _every(low: str) -> list[Row]:
     pairs = ("bh", "hf", "fd", "bb", "hn", "mn", "nm")
     asked += [(op, [*two]) for op in ("add", "mul", *IN_PLACE) for two in pairs]
     asked += [(op, ["m", "f"]) for op in ("add", "mul")]  # a number before a matrix
-    asked += [("cat", [named[low], other]) for other in ("f", named[low])]
-    for k, (op, args) in enumerate(asked):
-        rows += [(f"r{k}", op, args), (f"s{k}", "mul", ["b", f"r{k}"])]
+    asked += [("cat", [named[low], other]) for other in ("f", named[low], "d")]
+    asked += [("cat", [*two]) for two in ("df", "fd", "dd")]
+    rows += _beside("r", "s", asked)
     for k, region in enumerate(("off", low, "off")):  # four deep
         rows += [("", "enter", [region]), (f"t{k}", "mm", ["f", "f"]), (f"u{k}", "prod", ["b"])]
     for k in range(3):
         rows += [("", "leave", []), (f"v{k}", "mm", ["f", "f"]), (f"w{k}", "prod", ["b"])]
     return [*rows, ("", "leave", []), ("x", "mm", ["f", "f"])]
+
+
+def _outside(names: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """Each operator where no region is, with each dtype that it takes."""
+    asked = [(op, [one, one]) for op in ("mm", "linear") for one in names]
+    asked += [("addmm", [one] * 3) for one in names]
+    asked += [(op, [*two]) for op in WIDER[:2] for two in ("bb", "hh", "bf", "hd")]
+    asked += [(op, [one]) for op in (*WIDER[2:], *PLAIN[2:]) for one in names]
+    pairs = ("bh", "hf", "fd", "hn", "mn", "nm")
+    return asked + [(op, [*two]) for op in ("add", "mul", *IN_PLACE) for two in pairs]
+
+
+def _beside(made: str, tells: str, asked: Sequence[tuple[str, list[str]]]) -> list[Row]:
+    """These operators; of each result, multiplied by a matrix, its dtype tells what it is."""
+    rows: list[Row] = []
+    for k, (op, args) in enumerate(asked):
+        rows += [(f"{made}{k}", op, args), (f"{tells}{k}", "mul", ["b", f"{made}{k}"])]
+    return rows
 
 
 def _drawn(draw: Draw) -> list[Row]:

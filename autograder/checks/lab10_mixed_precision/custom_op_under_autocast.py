@@ -134,6 +134,14 @@ def _fixed(draw: Draw) -> list[Case]:
         _case("Function", None, "off", [low, low, other, low, low], added=2),
         _case("custom_fwd", None, low, mixed, added=1),  # the gradient has the region's dtype
         _case("Function", None, low, mixed, product=(3, 3), added=3),
+        # a backward that is refused, in each of these ways, and one of float64
+        _case("register_autocast", low, other, mixed, added=0, backward=4),
+        _case("register_autocast", low, other, ["float64"] * 5, added=1),
+        _case("custom_fwd", "float32", low, mixed, added=2, backward=4),
+        _case("custom_fwd", low, other, ["float64"] * 5, added=1),
+        _case("custom_fwd", None, "off", [low, low, other, low, low], added=2),
+        _case("custom_fwd", None, "off", ["float64"] * 5, added=1),
+        _case("custom_op", None, "off", [low, low, other, low, low], added=2),
     ]
 
 

@@ -40,6 +40,7 @@ def loss_scale(student: Student, draw: Draw) -> None:
     (int) -> for each step (whether the optimizer steps, unscaled gradients, scale after it).
     """
     asked = [_whole(draw), _near_the_end(draw), _near_one(draw), _of_few(draw)]
+    asked.append(_near_zero(draw))
     asked += [_drawn(draw) for _ in draw.cases(2)]
     for arguments, got in zip(asked, student.each("loss_scale", asked), strict=True):
         _expect(got, arguments)
@@ -176,6 +177,12 @@ def _near_one(draw: Draw) -> tuple[Steps, float, float, float, int]:
     steps[7] = [torch.full_like(steps[7][0], math.nan), *steps[6][1:]]
     steps[8] = [torch.full_like(grad, math.inf) for grad in steps[8]]
     return steps, 2.0, 2.0, 0.25, 4
+
+
+def _near_zero(draw: Draw) -> tuple[Steps, float, float, float, int]:
+    """A scale so small that nobody's least scale is below it."""
+    kinds = ["good", "inf", "nan", "good"]
+    return _steps(draw, kinds, 2.0**-50), 2.0**-50, 2.0, 0.25, 9
 
 
 def _of_few(draw: Draw) -> tuple[Steps, float, float, float, int]:

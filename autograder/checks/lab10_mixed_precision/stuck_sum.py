@@ -72,6 +72,7 @@ def _fixed(draw: Draw) -> list[Tensor]:
         torch.tensor([0.0, 5.5, 0.0, 0.25, -5.75, 3.0, -3.0, 3.0], dtype=f16),
         torch.tensor([1.0, 2.0**-20, 1.0], dtype=f32),  # changed, by less than allclose sees
         torch.tensor([3.0, -6.0, 6.0, 1.0], dtype=f16),  # the same amount with the other sign
+        torch.tensor([2.0**30, 128.0, 1.0, -(2.0**30)], dtype=bf16),  # float32 loses the 1
     ]
     return [*plain, torch.tensor([0.375], dtype=f16), torch.tensor([], dtype=bf16)]
 

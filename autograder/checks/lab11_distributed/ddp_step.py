@@ -24,6 +24,7 @@ from .faulty_ddp import (
     EARLY,
     FAULTS,
     HUNG,
+    LATE_START,
     MISSING,
     MORE_SENT,
     NOT_WAITED,
@@ -139,6 +140,8 @@ def _known(answers: Sequence[Any], trace: Sequence[Trace], ranks: Ranks) -> str:
         return sentence
     if any(map(nobody_waited, trace)):
         return NOT_WAITED
+    if not sentence and any(map(_broadcast_late, trace)):
+        return LATE_START
     return sentence or _of_the_steps(answers, ranks)
 
 
@@ -191,6 +194,12 @@ def _reduced_early(did: Trace, rank: Rank) -> bool:
     below = [k for k, event in enumerate(did) if event == BELOW]
     quiet = below[: len(rank[1]) - 1] if len(below) == len(rank[1]) else []
     return bool(quiet) and ("all_reduce", bucket_bytes(rank)[0]) in did[: quiet[-1]]
+
+
+def _broadcast_late(did: Trace) -> bool:
+    """Whether the first broadcast came after a backward."""
+    names = [what for what, _ in did]
+    return "broadcast" in names and BELOW[0] in names[: names.index("broadcast")]
 
 
 def _same(got: Any, want: Params) -> bool:

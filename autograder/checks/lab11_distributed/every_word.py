@@ -48,8 +48,9 @@ def every_word(student: Student, draw: Draw) -> None:
     """
     with room_for(student, "every_word") as room:
         some = [draw.integer(0, 4) for _ in range(3)] + [1]
-        # Rows differ in the first case: a weight of rows is told from a weight of ranks there.
-        for counts, uneven in (([4, 2], 3), ([2, 0, 301], 0), (some, 0), ([5, 2], 3), ([2], 0)):
+        # In the first case rows differ, and all that a sum may be divided by, each rank's number
+        # of words and the number of those other than word 0 too: one is told from the other there.
+        for counts, uneven in (([4, 3], 3), ([2, 0, 301], 0), (some, 0), ([5, 2], 3), ([2], 0)):
             ranks = _drawn(draw, counts, uneven)
             ranks[0][1][ranks[0][2] != -100] *= torch.arange(counts[0])[:, None]  # a word of zeros
             got = asked_of_ranks(room, "every_word", ranks, hung=HUNG)

@@ -177,6 +177,19 @@ def late_ones_summed(ranks: Ranks) -> list[Params]:
     return [moved(start, mean(each), lr) for _ in ranks]
 
 
+def taken_apart_in_rising_order(ranks: Ranks) -> list[Params]:
+    """What comes back for a bucket is read in the order of its parameters' numbers."""
+    start, _, buckets, lr = ranks[0]
+    grads = mean(own_gradients(ranks))
+    found = list(grads)
+    for bucket in buckets:
+        flat, rising = torch.cat([grads[k].flatten() for k in bucket]), sorted(bucket)
+        parts = torch.split(flat, [start[k].numel() for k in rising])
+        for k, part in zip(rising, parts, strict=True):
+            found[k] = part.view_as(start[k])
+    return [moved(start, found, lr) for _ in ranks]
+
+
 def when_full(ranks: Ranks) -> list[Params]:
     """Each bucket starts when it is full: the k-th of one rank meets the k-th of another."""
     start, lr, grads = ranks[0][0], ranks[0][3], own_gradients(ranks)
@@ -306,6 +319,12 @@ FAULTS = (
         "in the order of `buckets`.",
         when_full,
     ),
+    Fault(
+        "taken_apart_in_rising_order",
+        "The gradients of a bucket stand in each other's places, as where its flat tensor is taken "
+        "apart in rising order of the numbers. Take it apart in the order in which it was joined.",
+        taken_apart_in_rising_order,
+    ),
 )
 
 SYNCED = (
@@ -328,6 +347,10 @@ EARLY = (
 NOT_WAITED = (
     "A collective was started, and its wait() was never called: until then, what it brings may "
     "not be there. Keep what all_reduce(..., async_op=True) returns, and call its wait()."
+)
+LATE_START = (
+    "A backward ran before the broadcast: its gradients are those of other parameters. All start "
+    "as rank 0 does, so the broadcast comes before the first batch."
 )
 HUNG = (
     "Some ranks were done and others were not, as where a rank starts fewer buckets than another, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from autograder.checks.explaining import explaining
@@ -19,6 +20,7 @@ from .releases import (
     built_with_any,
     kernel_behind_a_line,
     kernel_in_a_block,
+    kernel_of_a_longer_name,
     left_out_of,
     load_in_a_comment,
     loaded_by_nobody,
@@ -82,16 +84,16 @@ def _expect(got: Any, want: Found, release: Release) -> None:
     if not isinstance(kind, str) or kind != want[0]:
         why = _MISSED.get(want[0]) or (_ALARMS.get(kind, "") if isinstance(kind, str) else "")
         if isinstance(kind, str):
-            why = _of_the_operator(kind, place, want, release) or why
+            why = _of_its_texts(kind, place, want, release) or why
         raise Wrong(expected=describe(want), got=describe(got), why=why)
     if not isinstance(place, str) or place != want[1]:
         why = _PLACES["operator" if "::" in want[1] else "path" if want[1] else "none"]
         raise Wrong(expected=describe(want[1]), got=describe(place), where=f"of {kind}", why=why)
 
 
-def _of_the_operator(kind: str, place: Any, want: Found, release: Release) -> str:
-    """What its texts show of the very operator that was missed, or called a fault; "" where
-    nothing does."""
+def _of_its_texts(kind: str, place: Any, want: Found, release: Release) -> str:
+    """What its texts show of the very operator that was missed, or called a fault, or of the torch
+    that it asks for; "" where nothing does."""
     full, texts = want[1], release.files().values()
     name = full.rpartition("::")[2]
     for call, missed, text in (
@@ -101,6 +103,11 @@ def _of_the_operator(kind: str, place: Any, want: Found, release: Release) -> st
     ):
         if want[0] == missed and any(text in one for one in texts):
             return f"The {call} of `{name}` stands in a comment, and registers nothing."
+    runs_with = release.runs_with
+    if want[0] == "torch_unpinned" and runs_with.startswith(("torch>=", "torch~=")):
+        return (
+            f"`{runs_with}` allows later versions too, with another C++ ABI. Only `==` names one."
+        )
     for op in release.operators if (want, kind) == (WHOLE, "undeclared_write") else ():
         if place == f"{release.library}::{op.name}":
             return _of_a_write(op)
@@ -147,6 +154,9 @@ _OTHERS = (
     ("no_gradient", backward_in_its_name),
     ("no_gradient", written_and_returned),
     ("torch_unpinned", pinned_nowhere),
+    ("torch_unpinned", partial(pinned_nowhere, bound=">=")),
+    ("torch_unpinned", partial(pinned_nowhere, bound="~=")),
+    ("no_kernel", kernel_of_a_longer_name),
     ("wrong_tag", tag_of_any_platform),
     ("wrong_tag", tag_of_any_python),
     ("file_left_out", other_library_taken_along),

@@ -121,6 +121,7 @@ ENDED = (
     "at a target of -100, or beyond the end of a tensor?"
 )
 RAISED = "The call raised, where each of x, w, b and t was what the page says."
+ONE_EACH = "One loss comes back for each row of x, and each is one number: a tensor (N,)."
 IGNORED_ROWS = "Right but for rows whose target is -100: they give 0, and read no logit."
 NOT_FINITE = (
     "A loss is not finite, and in truth all are: exp is inf from 89 on in float32 and from 710 "
@@ -289,7 +290,9 @@ def _expect_values(room: Student, draw: Draw) -> None:
 
 def _why_values(got: Any, want: Tensor, case: Case) -> str:
     """What is true of the rows that are wrong, after the cases before were right."""
-    if not isinstance(got, Tensor) or got.shape != want.shape or got.dtype != want.dtype:
+    if not isinstance(got, Tensor) or got.shape != want.shape:
+        return ONE_EACH
+    if got.dtype != want.dtype:
         return ""
     ignored = case[3] == IGNORED
     if ignored.any() and got[~ignored].allclose(want[~ignored]):

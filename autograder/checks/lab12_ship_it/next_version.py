@@ -90,6 +90,12 @@ def _why_these(names: list[Any], broken: list[str], case: Case) -> str:
             return _OPERATORS["gone"]
         reading = decisive(before[name], after[name])
         if before[name] == after[name]:
+            overload = next((one for one in broken if one.startswith(f"{name}.")), "")
+            if overload and overload not in names:
+                return (
+                    f"`{name}` has the schema that it had. What breaks is `{overload}`, which is "
+                    "an operator of its own: its name has the overload."
+                )
             return f"`{name}` {_OPERATORS['unchanged']}"
         if reading == "types_free" and _sized_otherwise(before[name], after[name]):
             return _OPERATORS["sized"]
@@ -114,6 +120,8 @@ def _why_this_version(came: Any, want: Answer, case: Case) -> str:
     version, old, new = case
     if not isinstance(came, str):
         return _VERSIONS["text"]
+    if misread := _misraised(version, came, want[0]):
+        return misread
     if version.startswith("0."):
         return _VERSIONS["zero_break" if want[1] else "zero_else"]
     if want[1]:
@@ -123,6 +131,20 @@ def _why_this_version(came: Any, want: Answer, case: Case) -> str:
         raised = came.split(".")[:2] == want[0].split(".")[:2]
         return _VERSIONS["reset" if raised else "feature"]
     return _VERSIONS["fix" if sorted(map(str, old)) != sorted(map(str, new)) else "same"]
+
+
+def _misraised(version: str, came: str, want: str) -> str:
+    """A sentence where the number that is to be raised became neither 1 more nor stayed, and those
+    before it stayed."""
+    three = [[int(n) for n in one.split(".") if n.isdecimal()] for one in (version, came, want)]
+    if any(len(numbers) != 3 for numbers in three):
+        return ""
+    for was, mine, true in zip(*three, strict=True):
+        if was != true and mine not in (was, true):
+            return f"The number that is raised is {was} here: 1 more is {true}."
+        if was != true or mine != was:
+            return ""
+    return ""
 
 
 def _difference(old: Schemas, new: Schemas) -> str:

@@ -64,6 +64,7 @@ class Meaning:
     z_of_logits: bool = False
     weights_over_all: bool = False
     smoothing_added: bool = False
+    z_of_the_mean: bool = False
 
 
 MISREAD: dict[str, tuple[str, dict[str, bool]]] = {
@@ -119,6 +120,10 @@ MISREAD: dict[str, tuple[str, dict[str, bool]]] = {
     "smoothing_added": (
         "The smoothing was added on top. The target keeps 1 - label_smoothing of its share.",
         {"smoothing_added": True},
+    ),
+    "z_of_the_mean": (
+        "The mean of the rows' log-sum-exps was squared. The z-loss is the mean of their squares.",
+        {"z_of_the_mean": True},
     ),
 }
 """What the options do not mean, of the loss and of its gradients: name -> (sentence, `Meaning`)."""
@@ -221,6 +226,8 @@ def loss_of(
         number = float(len(counts))
     if mean.z_over_weights:
         number = total
+    if mean.z_of_the_mean:
+        squares = z_loss * ((z.logsumexp(1) * counts).sum() / number).square() * counts
     return loss.sum() / total + squares.sum() / (number if mean.z_divided else 1.0)
 
 
@@ -299,7 +306,7 @@ def drawn_cases(draw: Draw) -> Iterator[tuple[Given, Options]]:
         ({"reduction": "mean", "weight": weight}, "plain"),
         ({"reduction": "mean", "weight": weight, "label_smoothing": 0.3}, "plain"),
         ({"reduction": "sum", "label_smoothing": 0.2, "z_loss": 0.25}, "offset"),
-        ({"reduction": "mean", "z_loss": 0.3, "weight": weight}, "plain"),
+        ({"reduction": "mean", "z_loss": 0.3, "weight": weight}, "plain varied"),
         ({"reduction": "mean", "z_loss": 0.4, "softcap": 1.5}, "large"),
         ({"reduction": "sum", "z_loss": 0.3, "ignore_index": draw.integer(1, v - 1)}, "plain"),
         ({"reduction": "mean", "shift": True}, "sentences"),

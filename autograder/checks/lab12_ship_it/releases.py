@@ -304,10 +304,10 @@ def pinned_to_another(draw: Draw) -> Broken:
     return replace(release, runs_with=f"torch==2.{release.torch + 1}.*"), "pyproject.toml"
 
 
-def pinned_nowhere(draw: Draw) -> Broken:
-    """One text in both places, which names no one version."""
+def pinned_nowhere(draw: Draw, bound: str = "") -> Broken:
+    """One text in both places, which names no one version. bound: what stands before the number."""
     release = whole(draw)
-    loose = draw.choice(("torch", f"torch>=2.{release.torch}"))
+    loose = f"torch{bound}2.{release.torch}" if bound else "torch"
     return replace(release, built_with=loose, runs_with=loose), "pyproject.toml"
 
 
@@ -395,6 +395,16 @@ def unusual(draw: Draw) -> list[Release]:
 
 def built_with_any(draw: Draw) -> Broken:
     return replace(whole(draw), built_with="torch"), "pyproject.toml"
+
+
+def kernel_of_a_longer_name(draw: Draw) -> Broken:
+    """No kernel, and another operator has one whose name ends in the same word."""
+    release = whole(draw)
+    one, other = (op for op in release.operators if op.differentiable)
+    longer = {f"{other.name}{end}": f"one_{one.name}{end}" for end in ("", "_backward")}
+    ops = tuple(replace(op, name=longer.get(op.name, op.name)) for op in release.operators)
+    broken = replace(release, operators=ops, no_kernel=one.name)
+    return broken, f"{release.library}::{one.name}"
 
 
 def kernel_behind_a_line(draw: Draw) -> Broken:

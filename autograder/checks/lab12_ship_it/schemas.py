@@ -222,6 +222,8 @@ PAIRS = (  # before and after, of one operator
     ("int n", "float n"),
     ("int n", "int[] n"),
     ("int[2] n", "int[] n"),  # for torch's parser both are a List[int]
+    ("int[2] n", "int[2]? n"),
+    ("int[2] n", "int[]? n"),  # T is int[2]
     ("Tensor x", "Tensor[] x"),
     ("Tensor x", "Tensor?[] x"),
     ("Tensor[] x", "Tensor?[] x"),  # T is Tensor[]: T? would be Tensor[]?

@@ -217,6 +217,8 @@ def joined(stats: Tensor, z: Tensor, target: Tensor, first: int, *, mistake: str
         divisor = divisor * len(stats)
     if mistake == "dz_of_all_rows":
         divisor = torch.tensor(len(z))
+    if mistake == "dz_of_own_rows":
+        divisor = here.sum().clamp(min=1)
     dz = dz if mistake in ("not_averaged", "both_summed") else dz / divisor
     return loss, dz[counts] if mistake == "rows_left_out" else dz
 
@@ -278,6 +280,8 @@ _MISTAKES = {
     "counted_all": "Divided by all N rows: the mean is over the targets that count.",
     "dz_of_all_rows": "dz was divided by all N rows. The mean is over the targets that count, for "
     "dz as for the loss.",
+    "dz_of_own_rows": "dz was divided by the number of targets that this shard holds. The mean is "
+    "over all that count, whoever holds them, for dz as for the loss.",
     "loss_of_all_rows": "The loss was divided by all N rows. The mean is over the targets that "
     "count, for the loss as for dz.",
     "ignored_gradient": "Rows whose target is -100 have a gradient. They are in no loss.",

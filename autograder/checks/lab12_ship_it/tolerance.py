@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.checks.explaining import explaining
+from autograder.checks.explaining import explaining, saying
 from autograder.checks.same_call import known_by_this_call
 from autograder.judge import LAYOUTS, Draw, Student, Wrong, describe, expect_close
 
@@ -30,7 +30,7 @@ NO_BOUND = (
     "From K u = 1 on nothing is promised, and the bound is inf: 1 - K u is 0 there or below, and a "
     "bound below 0 promises the impossible."
 )
-
+STILL_A_BOUND = "From K u = 1 on nothing is promised: the bound of each element is inf."
 
 NOT_NAN = (
     "Where A is 0 this is nan, as inf * 0 and 0 / 0 are, and the bound is still inf. Say so "
@@ -94,7 +94,8 @@ def tolerance(student: Student, draw: Draw) -> None:
             got = student.call("tolerance", x, w, dtypes[1], dtypes[2])
         with known_by_this_call(tolerance, student, got, x, w, *dtypes[1:]):
             size = x.double().abs() @ w.double().abs().T
-            _expect(got, bound(x, w, dtypes[1], dtypes[2]), size)
+            with saying(_of_gamma(got, x, w, *dtypes[1:])):
+                _expect(got, bound(x, w, dtypes[1], dtypes[2]), size)
 
 
 def _expect(got: Any, want: Tensor, size: Tensor) -> None:
@@ -115,11 +116,30 @@ def _expect_inf(got: Tensor, size: Tensor) -> None:
         return
     place = wrong.nonzero()[0].tolist()
     of_nothing = bool(got[wrong].isnan().all()) and not bool(size[wrong].any())
+    why = NO_BOUND if bool((got < 0).any()) else STILL_A_BOUND
     raise Wrong(
         expected="inf",
         got=f"{float(got[tuple(place)]):.6g}",
         where=f"at {place}, one of {int(wrong.sum())} wrong of {got.numel()}",
-        why=NOT_NAN if of_nothing else NO_BOUND,
+        why=NOT_NAN if of_nothing else why,
+    )
+
+
+def _of_gamma(got: Any, x: Tensor, w: Tensor, accumulator: torch.dtype, out: torch.dtype) -> str:
+    """How many times its gamma is the right one, where one gamma explains all of it; "" else."""
+    u, v = (torch.finfo(one).eps / 2 for one in (accumulator, out))
+    ku, v = x.shape[1] * u, 0.0 if out == accumulator else v
+    size, z = x.double().abs() @ w.double().abs().T, (x.double() @ w.double().T).abs()
+    fits = isinstance(got, Tensor) and got.shape == z.shape
+    if not fits or not z.numel() or not bool(size.all()) or not 0 < ku < 1:
+        return ""
+    times = (got.double() - v * z) / (size * (1 + v)) * (1 - ku) / ku
+    mean = float(times.mean())
+    if not mean > 0 or not bool(((times - mean).abs() < 1e-4 * mean).all()):
+        return ""
+    return (
+        "gamma is K u / (1 - K u), with u = eps / 2 of the accumulator and K the terms of a sum. "
+        f"Here it is {mean:.4g} times that."
     )
 
 

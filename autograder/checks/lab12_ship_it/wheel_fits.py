@@ -143,6 +143,7 @@ def wheel_fits(student: Student, draw: Draw) -> None:
         older = [one for one in (minor, minor - 1) if one >= OLDEST["x86_64"]]
         old += [_linux(draw, False) | {"arch": "x86_64", "glibc": (2, one)} for one in older]
     calls = [(machine, False) for machine in (*fixed, old[0], *windows, *drawn, *old[1:])]
+    calls.append((_mac(draw, "x86_64") | {"macos": (10, draw.integer(13, 14))}, False))
     calls += [(fixed[0], True), (fixed[2], True)]
     for machine, unknown in calls:
         names = _names(draw, machine) + (_unknown(draw, machine) if unknown else [])
@@ -385,12 +386,12 @@ def _own_platforms(draw: Draw, machine: Machine) -> list[str]:
         return [f"win_{arch}", "win32", f"win_{other}", f"win32.win_{arch}.win_{other}"]
     if machine["system"] == "macosx":
         other = "x86_64" if arch == "arm64" else "arm64"
-        major = machine["macos"][0]
+        major, second = machine["macos"]
         return [
-            f"macosx_11_0_{arch}",
-            f"macosx_{major}_0_{arch}",
+            f"macosx_{'11_0' if major > 10 else '10_9'}_{arch}",
+            f"macosx_{major}_{second}_{arch}",
             f"macosx_{major + 1}_0_{arch}",
-            f"macosx_{major}_{draw.integer(1, 6)}_{arch}",  # newer by its second number
+            f"macosx_{major}_{second + draw.integer(1, 6)}_{arch}",  # newer by its second number
             f"macosx_10_{draw.integer(9, 15)}_universal2",
             "macosx_11_0_universal2",
             f"macosx_{major + 1}_0_universal2",
@@ -405,6 +406,7 @@ def _own_platforms(draw: Draw, machine: Machine) -> list[str]:
         f"manylinux_2_{minor}_{arch}",
         f"manylinux_2_{minor + 1}_{arch}",
         f"manylinux_2_{oldest}_{arch}",
+        f"manylinux_3_0_{arch}",  # newer, though its second number is less
         f"manylinux_2_17_{arch}.manylinux2014_{arch}",
         f"manylinux_2_{minor + 3}_{arch}.manylinux_2_{oldest}_{arch}",
         f"manylinux_2_{oldest}_{arch}.manylinux_2_{minor + 3}_{arch}",
