@@ -88,8 +88,9 @@ def _grade(source: Path | None, out: Path, course: Path, lab: str, **options: An
     from autograder.classroom.errors import UserError
 
     try:
-        from autograder.classroom.commands.grade import grade
-        from autograder.classroom.commands.grading_run import Order
+        with startup.importing():
+            from autograder.classroom.commands.grade import grade
+            from autograder.classroom.commands.grading_run import Order
 
         startup.begin_worker()
         given = {name: value for name, value in options.items() if value}

@@ -8,6 +8,7 @@ Standard library only: whoever imports this has not imported torch yet.
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -53,6 +54,18 @@ def begin_jail() -> None:
     from autograder.sandbox import begin_usual
 
     _jails.append((time.monotonic(), *begin_usual()))
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Inside, nobody looks for garbage, and never again in what was imported: modules are none. To
+    look for it took a quarter of what one hand-in cost the command."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def begin_worker() -> None:

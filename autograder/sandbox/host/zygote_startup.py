@@ -16,7 +16,10 @@ from ..engines.isolation import JailSpec
 from ..engines.limits import Limits
 from .tiers import Tier, obstacle, probe
 
-PROGRAM = "from autograder.sandbox.inside.zygote import main; main(int(sys.argv[1]))"
+PROGRAM = (
+    "import gc; gc.disable()  # what it imports is no garbage; it goes on when it is ready\n"
+    "from autograder.sandbox.inside.zygote import main; main(int(sys.argv[1]))"
+)
 
 
 @dataclass(frozen=True)

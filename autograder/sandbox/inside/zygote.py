@@ -73,6 +73,7 @@ def _preload(names: Sequence[str]) -> None:
 def _say_ready(control: socket.socket) -> None:
     gc.collect()
     gc.freeze()  # a fork that collects garbage would otherwise copy every page of ours
+    gc.enable()
     _say(control, {"ready": True, "threads": _threads()})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -169,6 +170,16 @@ def imported(code):
         timeout=120,
     )
     return set(said.stdout.split())
+
+
+def test_what_is_imported_is_never_looked_through_for_garbage():
+    before = gc.get_freeze_count()
+    with pytest.raises(ImportError, match="no such"), startup.importing():
+        assert not gc.isenabled()
+        raise ImportError("no such module")
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > before
+    gc.unfreeze()  # what other tests left is to be collected
 
 
 def test_whoever_begins_it_has_not_imported_torch_yet():

@@ -41,6 +41,13 @@ def test_a_jail_whose_begun_zygote_has_died_starts_another() -> None:
         assert jail.pid != zygote.jailed.process.pid
 
 
+def test_a_student_collects_garbage_though_nobody_did_while_torch_was_imported() -> None:
+    """A student's fork that never did would run out of memory over cycles that nobody holds."""
+    source = "import gc\nf = lambda: [gc.isenabled(), gc.get_freeze_count() > 100_000]"
+    with Jail() as jail, jail.open([Cell("a", source)]) as student:
+        assert student.call("f") == [True, True]
+
+
 def test_what_cannot_be_started_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> object:
         raise OSError("no more processes")
