@@ -66,11 +66,11 @@ def one_graph(student: Student, draw: Draw) -> None:
         tiny = 2.0**-20  # a small number added to a divisor is then no small number
         huge = 2.0**75  # a large logit times the limit is inf then
         first = [x[:1] for x in xs]
-        for given, limit in (  # with the drawn ones eight calls: so often Dynamo compiles a step
-            (xs[:2], LIMIT),
+        # With the drawn ones and the cost eight calls: so often Dynamo compiles a step.
+        for given, limit in (
+            ([*xs[:2], *(tiny * x for x in xs[:2])], tiny * LIMIT),
             ([xs[2], tiny * xs[2]], tiny * LIMIT),  # apart: other rows bring a second graph
             ([*first, *(-x for x in first)], LIMIT),  # of one row
-            ([tiny * x for x in xs[:2]], tiny * LIMIT),
             ([huge * x for x in xs[:2]], huge * LIMIT),
             (xs[:2], 1e300),  # float32 has no such number
         ):
