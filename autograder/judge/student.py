@@ -294,7 +294,7 @@ def _in_lines(value: Any) -> str:
     lines: list[str] = []
     if type(value) is str and len(value) <= MOST_LINES * 100:
         lines = value.splitlines()
-    elif isinstance(value, (dict, list, tuple)) and len(value) <= MOST_LINES:
+    elif isinstance(value, (dict, list, tuple)):
         whole = _plain(value, ROOM)
         lines = _entries(value, ROOM) if len(whole) > ROOM else []
     return "".join(f"\n{BAR}{line}" for line in lines) if 1 < len(lines) <= MOST_LINES else ""

@@ -293,7 +293,11 @@ def test_a_program_that_was_asked_stands_in_its_lines_behind_all_else() -> None:
     whole = "\n".join(["x"] * MOST_LINES)
     assert of_text(whole).count("\n│ x") == MOST_LINES
     assert of_text(f"{whole}\ny").startswith("source 'x\\nx")
-    assert of_text(f"x\n{'y' * MOST_LINES * 100}").startswith("source 'x\\nyy")
+    assert MOST_LINES == 32  # what fits a screen
+    assert of_text("x\ny").endswith("source:\n│ x\n│ y")
+    longest = f"x\n{'y' * (32 * 100 - 2)}"
+    assert of_text(longest).endswith("y" * 3000)
+    assert of_text(f"{longest}y").startswith("source 'x\\nyy")
 
 
 def test_a_list_that_is_too_long_for_a_line_stands_entry_by_entry() -> None:
@@ -315,6 +319,10 @@ def test_a_list_that_is_too_long_for_a_line_stands_entry_by_entry() -> None:
     assert of(rows, 7) == of(tuple(rows), 7) == f"n 7\nrows:{each}"
     assert of(rows) == f"rows:{each}"
     assert of(rows[:2], 7) == f"rows {rows[:2]}, n 7"
+    fits = ["a" * 76, "b" * 76]
+    assert len(str(fits)) == 160
+    assert of(fits).startswith("rows ['a")
+    assert of([f"{fits[0]}a", fits[1]]).startswith("rows:\n│ 'a")
     many = {f"{'b' * 50}\n{k}": [k] for k in range(MOST_LINES)}
     assert of(many).splitlines()[1:3] == [f"│ '{'b' * 50}\\n{k}': [{k}]" for k in range(2)]
     assert len(of(many).splitlines()) == 1 + MOST_LINES
