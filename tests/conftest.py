@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,11 @@ pytest_plugins = ["tests.quick", "tests.samples"]
 # training took 32 seconds of processor time beside other tests, and 13 once its threads slept. It
 # is read when torch is loaded, here and in every process that a test starts.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# A shell that starts a command in the background has it ignore Ctrl-C, and so all that it starts:
+# what tests send one to would not hear it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test is about how long an example takes: on a shared machine that says nothing of the code.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
