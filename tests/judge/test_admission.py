@@ -386,6 +386,13 @@ def test_an_error_shows_the_line_that_failed_behind_a_form_feed() -> None:
     assert linecache.getline("<cell f>", 3).strip() == "return x.nothing"
 
 
+def test_what_an_answer_says_of_itself_stands_before_its_future() -> None:
+    """A statement that may raise would have to come after it."""
+    source = '"""Twice."""\nfrom __future__ import annotations\ndef f(x: int): return 2 * x\n'
+    assert list(not_admitted(source)) == []
+    assert defined(source, "f", {})["f"](3) == 6
+
+
 F = "def f(x): return 2 * x\n"
 
 
@@ -397,6 +404,7 @@ F = "def f(x): return 2 * x\n"
         f"{F}torch.manual_seed(0)\nprint(\n    f(torch.Generator())\n)\n",
         f"{F}print(f(onelayer.head()))",
         f"{F}f(1) / 0\n",
+        f"print(torch.Generator())\n{F}x = 1\n",
     ],
 )
 def test_what_was_tried_beside_an_answer_costs_nothing(tried: str) -> None:
@@ -412,6 +420,8 @@ def test_what_was_tried_beside_an_answer_costs_nothing(tried: str) -> None:
         F,
         f"{F}x = torch.Generator()\n",
         f"{F}print(x.__class__); g = f\n",
+        f"{F}g = f; print(x.__class__)\n",
+        f"{F}g = (\n    f); print(x.__class__)\n",
         "f(\n",
         f'{F}"""\n%%time\n"""\n',
         "def f(x):\n    open('x')\n",
