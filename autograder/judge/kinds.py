@@ -14,7 +14,7 @@ import torch
 
 from .compare import Wrong
 from .student import describe
-from .words import text
+from .words import Said, Text, text
 
 T = TypeVar("T")
 
@@ -53,10 +53,13 @@ def within(place: str, *, why: str | Callable[[], str] = "") -> Iterator[None]:
     try:
         yield
     except Wrong as wrong:
-        where = (
-            text("within", place=place, rest=wrong.where)
-            if place and wrong.where
-            else (place.rstrip(",") or wrong.where)
-        )
+        where = _within(place, wrong.where)
         reason = (why() if callable(why) else why) or wrong.why
         raise Wrong(expected=wrong.expected, got=wrong.got, where=where, why=reason) from None
+
+
+def _within(place: str, rest: Said) -> Said:
+    """No comma stands before nothing, nor before brackets."""
+    if not rest or (isinstance(rest, Text) and rest.key == "allowed"):
+        place = place.rstrip(",")
+    return text("within", place=place, rest=rest) if place and rest else place or rest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -16,8 +17,12 @@ from autograder.judge import (
     Lab,
     LocalStudent,
     NoAnswer,
+    NotAdmitted,
+    Rules,
     Student,
+    Text,
     Wrong,
+    answer_room,
     ask,
     clean_room,
     expect_close,
@@ -111,6 +116,66 @@ def test_a_harness_may_be_a_module() -> None:
         assert room is not None
 
 
+TAKING = """
+ANSWERS = {}
+def take_cell(name, source):
+    names = {}
+    exec(source, names)
+    ANSWERS[name] = names[name]
+def run(name, x): return ANSWERS[name](x)
+"""
+
+
+class Graded(LocalStudent):
+    """As in grading: the functions are another process's, and the cells are known."""
+
+    is_grading = True
+    cells: Mapping[str, str]
+
+    def cell_of(self, name: str) -> str:
+        return self.cells[name]
+
+
+def graded(**cells: str) -> Graded:
+    student = Graded({})
+    student.cells = cells
+    return student
+
+
+def test_a_notebook_hands_its_functions_over() -> None:
+    student = here("seen = []\ndef f(x): return seen.append(x) or 2 * x\ndef g(x): return 3 * x")
+    with answer_room(student, TAKING, ["f", "g"], Rules()) as room:
+        assert [room.call("run", "f", 1), room.call("run", "g", 1)] == [2, 3]
+    assert student.namespace["seen"] == [1]
+
+
+def test_in_grading_the_cells_go_in_as_text_without_what_was_tried() -> None:
+    cells = {"f": "%%time\ndef f(x): return 2 * x\nopen(f)\n", "g": "def g(x): return 3 * x"}
+    with answer_room(graded(**cells), TAKING, ["f", "g"], Rules()) as room:
+        assert [room.call("run", "f", 1), room.call("run", "g", 1)] == [2, 3]
+
+
+def test_a_cell_that_is_not_admitted_is_flagged_with_its_first_such_line() -> None:
+    student = graded(f="def f(x):\n    import sys\n    return open(x)\n")
+    with pytest.raises(NotAdmitted) as flagged, answer_room(student, TAKING, ["f"], Rules()):
+        pass
+    assert isinstance(flagged.value.why, Text)
+    assert flagged.value.why.facts["line"] == 2
+    assert "import sys" in str(flagged.value.where)
+
+
+def test_a_cell_that_is_a_stub_is_blank_whatever_it_uses() -> None:
+    told = "Lab 4.1: f, about 9 lines"
+    student = graded(f=f"def f(x: Answer):\n    raise NotImplementedError({told!r})\n")
+    with pytest.raises(NoAnswer) as blank, answer_room(student, TAKING, ["f"], Rules()):
+        pass
+    (call,) = student.calls
+    assert (call.function, call.args, call.kwargs) == ("f", (), {})
+    assert call.outcome is blank.value.raised
+    assert blank.value.raised.kind is Cause.BLANK
+    assert (blank.value.raised.error, blank.value.raised.message) == ("NotImplementedError", told)
+
+
 def test_a_model_is_its_own_room() -> None:
     model = KnownAnswer({"hello": lambda: "model"})
     with clean_room(model, HARNESS) as room:
@@ -123,6 +188,7 @@ def test_fewer_than_physics_allows_is_flagged() -> None:
     with pytest.raises(Impossible) as flagged:
         floor("loads", 9, at_least=10)
     assert flagged.value.cause.state == "flagged"
+    assert isinstance(flagged.value.why, Text)
     assert flagged.value.why.facts == {"what": "loads", "got": 9, "floor": 10}
 
 

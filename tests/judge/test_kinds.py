@@ -9,6 +9,7 @@ import torch
 
 from autograder.judge import (
     Wrong,
+    expect_close,
     expect_equal,
     expect_kind,
     expect_tensors,
@@ -70,6 +71,12 @@ def test_a_place_without_a_place_in_it_ends_cleanly() -> None:
     with pytest.raises(Wrong) as wrong, within("on rank 1,"):
         expect_equal(1, 2)
     assert wrong.value.where == "on rank 1"
+
+
+def test_before_brackets_stands_no_comma() -> None:
+    with pytest.raises(Wrong) as wrong, within("the loss, float16,"):
+        expect_close(torch.tensor(1.0), torch.tensor(2.0))
+    assert str(wrong.value.where).startswith("the loss, float16 (allowed error ")
 
 
 def test_a_reason_needs_no_place() -> None:
