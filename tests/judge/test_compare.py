@@ -20,6 +20,7 @@ from autograder.judge import (
     expect_equal,
     expect_view,
     is_close,
+    numbers_apart,
     text,
 )
 
@@ -323,3 +324,19 @@ def test_whether_it_is_close_is_told_as_a_verdict_tells_it(
     assert len({*passed}) == 2
     monkeypatch.setattr(compare, "Wrong", None)
     assert [is_close(got, want, tolerance=tolerance) for got, want in cases] == passed
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shown"),
+    [
+        (1.5, 2.5, ("1.5", "2.5")),
+        (1.000012, 1.000023, ("1.00001", "1.00002")),
+        (1.00000012, 1.00000023, ("1.00000012", "1.00000023")),
+        (2**53, 2**53 + 1, ("9007199254740992", "9007199254740993")),
+        (math.nan, math.nan, ("nan", "nan")),
+    ],
+)
+def test_numbers_are_shown_in_as_many_digits_as_part_them(
+    a: float, b: float, shown: tuple[str, str]
+) -> None:
+    assert numbers_apart(a, b, digits=3) == shown
