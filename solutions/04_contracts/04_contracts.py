@@ -620,7 +620,7 @@ def checkpoint_backward(saved, dy, seed):
 # %% id="schedule_cost" role="solution"
 def schedule_cost(nbytes, flops, keep):
     """nbytes[i]: of activation i; flops[i]: of layer i's forward; keep: kept activations, rising
-    -> (peak bytes, recomputed FLOPs).
+    -> (peak bytes, recomputed FLOPs), two integers.
     """
     ### BEGIN SOLUTION
     held, again = set(keep), 0

@@ -666,8 +666,8 @@ with answered():
 # device must be those of the real one. It gets fake tensors, which have no numbers, perhaps of a
 # GPU that is not there, and sizes that are symbols: keep them symbols.
 #
-# For x `(5, 64)` and w `(600, 64)` the strides are `(1, 5)`. Where N is 0 they may be any. Stuck?
-# `hint("fake_head")`
+# For x `(5, 64)` and w `(600, 64)` the strides are `(1, 5)`. Where N is 0 they may be any,
+# and where N is 1 the first may be. Stuck? `hint("fake_head")`
 
 # %% id="fakes" tags=["setup"] jupyter={"source_hidden": true}
 

@@ -761,10 +761,10 @@ def read_wrapper(text):
 # Predict what fusion buys. Eager: each operator reads its tensors, one that it is given twice once,
 # and writes its result. Compiled: the pointwise operators before a product are one kernel, those
 # behind it another. A fused kernel reads each tensor that comes from outside once, and writes what
-# a product or the caller needs; the product is a call of a library, which reads both factors and
-# writes all of its result. (Inductor may give an addition right behind it to that call; in these
-# programs it does not.) Of what is made before the product, only its factors are read behind it.
-# What nobody reads, Inductor does not compile, nor what only that would have read.
+# a product or the caller needs; the product is a call of a library, which reads both factors, two
+# tensors, and writes all of its result. (Inductor may give an addition right behind it to that
+# call; in these programs it does not.) Of what is made before the product, only its factors are
+# read behind it. What nobody reads, Inductor does not compile, nor what only that would have read.
 #
 # For `y = x + b` then `relu(y)`, x `(2, 3)`, b `(3,)`: eager 108 bytes, compiled 60. Stuck?
 # `hint("bytes_moved")`

@@ -123,9 +123,9 @@ def busy_us(events):
 #
 # A function is the innermost `python_function` around the wait, on the same thread (`tid`), that is
 # the program's own: names that begin with `torch/`, `nn.Module: ` or `<built-in ` are torch's. A
-# wait is in a step if it lies in the step's time, on whatever thread: autograd's own may wait too.
-# When a profiler stops it waits as well; that wait is in no step and does not count. Return the
-# longest first. Stuck? `hint("host_waits")`
+# wait in no function of the program does not count. A wait is in a step if it lies in the step's
+# time, on whatever thread: autograd's own may wait too. When a profiler stops it waits as well;
+# that wait is in no step and does not count. Return the longest first. Stuck? `hint("host_waits")`
 
 
 # %% id="host_waits" role="solution"

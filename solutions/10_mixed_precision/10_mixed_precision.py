@@ -117,7 +117,7 @@ def value_of_bits(bits, exponent_bits, fraction_bits):
 #
 # What happens in `x.to(torch.bfloat16)`? Round each element of a float32 tensor to the nearest
 # number of a format; where two are as near, to the one whose last bit is 0. The result is float32
-# again: every number of these formats is one of float32 too.
+# again: every number of these formats is one of float32 too. x may require a gradient.
 #
 # What is too large becomes infinity. It is too large if it would be rounded up to a number after
 # the largest. A format may be `finite`, as `float8_e4m3fn` is: the highest exponent holds numbers
@@ -244,7 +244,8 @@ def spacing(x, exponent_bits, fraction_bits):
 # and `fraction_bits` of its 23 fraction bits. The others are the **rest**, a whole number from 0 to
 # 2 ** (23 - fraction_bits) - 1, as each of `random` is. Where rest and random number together reach
 # 2 ** (23 - fraction_bits), take the neighbour away from zero, else the one toward zero. Over the
-# largest number there is infinity; infinity and NaN stay. Stuck? `hint("rounded_by_chance")`
+# largest number there is infinity; infinity and NaN stay. x may require a gradient. Stuck?
+# `hint("rounded_by_chance")`
 
 
 # %% id="rounded_by_chance" role="solution"
@@ -352,11 +353,10 @@ def stuck_sum(terms):
 # | `add_` `mul_` | in place, as without autocast |
 #
 # No list casts `float64`. Where nothing is cast, ordinary type promotion holds (products refuse two
-# dtypes): the wider dtype
-# wins, `bfloat16` and `float16` make `float32`, and a 0-d tensor has no say beside a matrix. The
-# losses, `prod`, `trace` and `sum` make 0-d tensors; all matrices are of one size, also what `cat`
-# makes, which is cut. Return the dtype's name for each operator's row. Stuck?
-# `hint("autocast_dtypes")`
+# dtypes): the wider dtype wins, `bfloat16` and `float16` make `float32`, and a 0-d tensor has no
+# say beside a matrix. The losses, `prod`, `trace` and `sum` make 0-d tensors, and a loss is given
+# none; all matrices are of one size, also what `cat` makes, which is cut. Return the dtype's name
+# for each operator's row, and no others. Stuck? `hint("autocast_dtypes")`
 
 # %% id="autocast-code" tags=["worked-example"]
 program = [

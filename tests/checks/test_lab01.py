@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from autograder.checks.lab01_strides import lab
+from autograder.checks.lab01_strides.copied_bytes import Step
 from autograder.checks.lab01_strides.geometry import Sizes
 from autograder.checks.lab01_strides.view_strides import _runs
 from autograder.judge import Cause, LocalStudent, ask
@@ -62,6 +64,28 @@ def index_laid_flat(
     return flat[offset + rows * stride[0] + index.view(-1) * stride[1]].view(index.shape)
 
 
+def windows_refused(size: Sizes, stride: Sizes, new_size: Sizes) -> Sizes | None:
+    """Whatever reaches a float twice needs a copy, unless it repeats whole rows."""
+    steps = sorted((s, n) for n, s in zip(size, stride, strict=True) if n > 1)
+    if any(outer[0] < s * n for (s, n), outer in itertools.pairwise(steps)):
+        return None
+    try:
+        return tuple(torch.empty_strided(size, stride).view(new_size).stride())
+    except RuntimeError:
+        return None
+
+
+def charged_unless_seen(x: torch.Tensor, steps: list[Step]) -> list[int]:
+    """A storage that was freed leaves its address, and a later one may have it."""
+    bill, seen = [], {x.untyped_storage().data_ptr()}
+    for name, arguments in steps:
+        x = getattr(x, name)(*arguments)
+        storage = x.untyped_storage()
+        bill.append(0 if storage.data_ptr() in seen else storage.nbytes())
+        seen.add(storage.data_ptr())
+    return bill
+
+
 def last_index_from_the_end(index: Sizes, size: Sizes, stride: Sizes, offset: int) -> int:
     last = [i % n for i, n in zip(index[-1:], size[-1:], strict=True)]
     return offset + sum(i * s for i, s in zip((*index[:-1], *last), stride, strict=True))
@@ -73,6 +97,8 @@ def last_index_from_the_end(index: Sizes, size: Sizes, stride: Sizes, offset: in
     [
         ("is_contiguous", by_any_format),
         ("view_strides", cut_with_a_rest),
+        ("view_strides", windows_refused),
+        ("copied_bytes", charged_unless_seen),
         ("sliding_windows", side_by_side),
         ("sliding_windows", offset_in_fours),
         ("sliding_windows", stride_forgotten_between),

@@ -248,3 +248,47 @@ def test_a_copy_in_place_of_a_view_loses_the_edit() -> None:
     for seed in range(3):
         told = asked("edit_outcome", flattened, seed).sentence
         assert told == sentence("edit_outcome", "copied_for_a_view")
+
+
+def strided_as_the_first_sentence(dy: Tensor, tokens: Tensor, rows: int) -> Tensor:
+    flat = dy.reshape(-1, dy.shape[-1])
+    if dy.stride(0) > dy.stride(1):
+        flat = dy.as_strided(flat.shape, dy.stride()[1:])
+    return dy.new_zeros(rows, dy.shape[-1]).index_add_(0, tokens.flatten(), flat)
+
+
+def blind_to_edges_of_0(nodes: Any, root: str, grad: dict[str, float]) -> Any:
+    seen = {
+        name: {**node, "next": [(child, by) for child, by in node["next"] if by]}
+        for name, node in nodes.items()
+    }
+    return torchs_run(seen, root, grad)
+
+
+def exponentials_in_float64(z: Tensor, target: Tensor, dloss: float) -> Tensor:
+    e, kept = z.double().exp(), target >= 0
+    dz = (e / e.sum(1, keepdim=True)).to(z.dtype) - F.one_hot(target * kept, z.shape[1])
+    return dz * kept[:, None] * dloss / kept.sum()
+
+
+def step_in_float64(w: Tensor, b: Tensor, x: Tensor, target: Tensor, lr: float) -> Any:
+    dz = exponentials_in_float64(F.linear(x, w, b), target, 1.0)
+    return w - lr * dz.T @ x, b - lr * dz.sum(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("embedding_backward", strided_as_the_first_sentence),
+        ("run_backward", blind_to_edges_of_0),
+        ("cross_entropy_backward", exponentials_in_float64),
+        ("raise_the_words", step_in_float64),
+    ],
+)
+def test_what_is_wrong_for_a_rare_argument_alone_fails_with_each_seed(
+    name: str, answer: Callable[..., Any]
+) -> None:
+    for seed in range(3):
+        verdict = asked(name, answer, seed)
+        assert verdict.state == State.FAIL
+        assert verdict.sentence

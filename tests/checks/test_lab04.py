@@ -222,3 +222,42 @@ def test_what_is_kept_for_a_shape_is_not_that_of_the_next_call(name: str, made: 
         verdict = asked(name, **{name: page[name]})
         assert verdict.state == state
     assert verdict.sentence == ANOTHER_CALLS
+
+
+def test_logits_of_which_exp_is_infinite_in_float64_too_are_asked() -> None:
+    def forward(x: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Any:
+        z = F.linear(x, w, b)
+        lse = z.double().exp().sum(1).log().to(z.dtype)
+        return (lse - z[torch.arange(len(z)), target]).mean(), [x, w, b, target]
+
+    verdict = asked("head_loss", head_loss_forward=forward, head_loss_backward=right_backward)
+    assert (verdict.state, verdict.got) == ("fail", "inf")
+    assert verdict.sentence
+
+
+@pytest.mark.parametrize("lacking", ["bytes", "FLOPs"])
+def test_what_has_no_bytes_or_costs_no_flops_is_held_and_made_again(lacking: str) -> None:
+    def schedule_cost(nbytes: list[int], flops: list[int], keep: list[int]) -> tuple[int, int]:
+        held, again, most = set(keep), 0, sum(nbytes[k] for k in keep)
+        for i in reversed(range(len(nbytes))):
+            if i not in held and (flops[i] or lacking == "bytes"):
+                start = max(k for k in held if k < i)
+                again += sum(flops[start:i])
+                held |= {k for k in range(start + 1, i + 1) if nbytes[k] or lacking == "FLOPs"}
+            most = max(most, sum(nbytes[k] for k in held))
+            held.discard(i)
+        return most, again
+
+    assert asked("schedule_cost", schedule_cost=schedule_cost).state == "fail"
+
+
+def test_a_row_that_loses_little_is_cut_off_like_the_others() -> None:
+    found = re.search(
+        r'id="cap_in_place" role="solution"\n(.*?)\n# %%', PAGE.read_text("utf-8"), re.S
+    )
+    assert found
+    assert found[1].count("z.clamp_(max=limit)") == 1
+    loud = "z.copy_(torch.where(lost[:, None] > 0.5, z.clamp(max=limit), z))"
+    page: dict[str, Any] = {"torch": torch, "F": F}
+    exec(found[1].replace("z.clamp_(max=limit)", loud), page)
+    assert asked("cap_in_place", cap_in_place=page["cap_in_place"]).state == "fail"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 import pytest
@@ -182,6 +183,41 @@ def test_lines_that_wait_equally_long_may_stand_in_any_order(seed: int) -> None:
     for each in range(seed, seed + 10):
         verdict = ask(lab.questions["waiting_lines"], student, seed=each)
         assert verdict.cause is Cause.PASSED, (each, verdict)
+
+
+def served(segments: Any, left: int, nbytes: int, *, gone: Any = sum, splits: bool = False) -> str:
+    """gone: how many bytes whole free segments of the own pool and of the other bring together.
+    splits: a free block serves only where nothing is left over, or enough to be split off."""
+    block, mib = -(-nbytes // 512) * 512, 2**20
+    pool = "small" if block <= mib else "large"
+    own = max(20 * mib if block < 10 * mib else 0, -(-block // (2 * mib)) * 2 * mib)
+    over = [n - block for _, p, parts in segments if p == pool for n, name in parts if not name]
+    if any(n == 0 or n > (mib if splits and pool == "large" else 0) for n in over):
+        return "cached"
+    free = [(p, parts[0][0]) for _, p, parts in segments if [t for _, t in parts] == [None]]
+    pools = [sum(n for p, n in free if (p == pool) is mine) for mine in (True, False)]
+    wanted = 2 * mib if pool == "small" else own
+    if wanted <= left:
+        return "new segment"
+    return "after release" if wanted <= left + gone(pools) else "out of memory"
+
+
+@pytest.mark.parametrize("how", [{"gone": lambda pools: pools[0] or pools[1]}, {"splits": True}])
+def test_a_free_block_and_what_goes_back_are_read_as_the_allocator_does(how: Any) -> None:
+    for answer, passes in ((served, True), (partial(served, **how), False)):
+        verdict = ask(lab.questions["how_served"], LocalStudent({"how_served": answer}), seed=1)
+        assert (verdict.cause is Cause.PASSED) == passes, verdict
+
+
+def test_a_line_is_not_lost_where_another_one_waits_as_long() -> None:
+    def by_their_waits(log: Any) -> Any:
+        lines = {us: line for line, us in _waits(log)}
+        return [(line, us) for us, line in lines.items()]
+
+    verdict = ask(
+        lab.questions["waiting_lines"], LocalStudent({"waiting_lines": by_their_waits}), seed=1
+    )
+    assert "is missing" in str(verdict.explanation)
 
 
 @pytest.mark.parametrize("seed", range(40))

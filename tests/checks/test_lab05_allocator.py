@@ -86,4 +86,4 @@ def test_a_segment_of_another_size_is_told() -> None:
     alike = [(0, "large", [(10 * MIB, "a"), (10 * MIB, None)]), want[1]]
     assert "add up to 20971520" in broken_rule(alike, want, requests)
     moved = [want[1], alike[0]]
-    assert "with 20971520 bytes there are 1, and" in broken_rule(moved, want, requests)
+    assert "with 20971520 bytes: 1 here" in broken_rule(moved, want, requests)

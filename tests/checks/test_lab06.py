@@ -154,6 +154,21 @@ def test_a_broken_source_is_told_what_its_misreading_in_python_is_told(
     assert verdict.sentence == known.sentence, str(verdict)
 
 
+RARE = [
+    ("cpu_head", ("d * x_d", "d * (x_d ? x_d : 1)")),
+    ("cpu_head", ("w[v * w_v", "w[v * (w_v ? w_v : D)")),
+    ("tiled_head", ("k < TILE", "k < TILE && k < V")),
+]
+
+
+@pytest.mark.parametrize(("name", "edit"), RARE)
+def test_a_stride_of_0_and_fewer_words_than_a_tile_are_always_asked(
+    solved: dict[str, Any], asked: Any, name: str, edit: tuple[str, str]
+) -> None:
+    text = edited(solved[name](), edit)
+    assert asked(name, lambda: text).state is State.FAIL
+
+
 def no_checks(text: str) -> str:
     return re.sub(r"    STD_TORCH_CHECK\((?!false).*?\);\n", "", text, flags=re.DOTALL)
 
@@ -171,12 +186,13 @@ def no_checks(text: str) -> str:
         (lambda text: edited(text, ("    else if (x.scalar_type() == ScalarType::Double)\n        loops<double>(x, w, b, y);\n    else\n        STD_TORCH_CHECK(false, \"there are kernels for float32 and float64 alone\");", "    else loops<double>(x, w, b, y);")), "has no kernel here"),
         (lambda text: edited(text, ("    STD_TORCH_CHECK(x.scalar_type() == w.scalar_type(), \"x and w have two dtypes\");\n", "")), "x and w have two dtypes"),
         (lambda text: edited(text, ("x.scalar_type() == w.scalar_type()", "(x.scalar_type() == ScalarType::Double) == (w.scalar_type() == ScalarType::Double)")), "x and w have two dtypes"),
+        (lambda text: edited(text, ("x.scalar_type() == w.scalar_type()", "b || x.scalar_type() == w.scalar_type()")), "x and w have two dtypes"),
         (lambda text: edited(text, ("b->scalar_type() == w.scalar_type()", "(b->scalar_type() == ScalarType::Double) == (w.scalar_type() == ScalarType::Double)")), "b has another dtype than w"),
         (lambda text: edited(text, ("(lab6, CPU, m)", "(lab6, CUDA, m)")), "no kernel for the CPU"),
         (lambda text: "\n" * 18 + edited(text, (", x.size(1), \" features, w has \", w.size(1)", "")), "says both"),
         (lambda text: edited(text, (", x.size(1), \" features, w has \", w.size(1)", "")), "says both"),
     ],
-    ids=["no checks", "no double", "not defined", "empty b", "b needed", "x written", "None", "else double", "one dtype", "w as wide", "b as wide", "for CUDA", "later lines", "says nothing"],
+    ids=["no checks", "no double", "not defined", "empty b", "b needed", "x written", "None", "else double", "one dtype", "w as wide", "w with b", "b as wide", "for CUDA", "later lines", "says nothing"],
 )  # fmt: skip
 def test_a_broken_operator_is_told_why(
     solved: dict[str, Any], asked: Any, edit: Callable[[str], str], says: str
@@ -225,6 +241,25 @@ def test_a_kernel_that_does_not_do_what_its_schema_says(asked: Any) -> None:
     assert verdict.misconception == ""
 
 
+def test_a_z_that_is_no_row_by_row_is_written_too(solved: dict[str, Any], asked: Any) -> None:
+    cap = solved["cap_kernel"]
+
+    class Bent:
+        """A library whose cap_ writes into a copy where z is not contiguous."""
+
+        def __init__(self, library: Any) -> None:
+            self.define, self.library = library.define, library
+
+        def impl(self, name: str, kernel: Any, key: str) -> None:
+            if kernel is cap:
+                kernel = lambda z, limit=30.0: cap(z if z.is_contiguous() else z.clone(), limit)  # noqa: E731
+            self.library.impl(name, kernel, key)
+
+    declare = solved["declare_head"]
+    verdict = asked("declare_head", lambda library: declare(Bent(library)))
+    assert "cap_ writes into z" in str(verdict.sentence), str(verdict)
+
+
 @pytest.mark.parametrize("text", ["head(" * 70, "cap_(" + "(" * 300, "x" * 5_000, "\0", 7, None])
 def test_a_hostile_schema_is_a_wrong_answer(text: Any) -> None:
     declared = dict.fromkeys(("head", "cap_", "top"), (text, ["CPU"]))
@@ -243,6 +278,14 @@ FAKES = {
     "batch_becomes_a_number": lambda x, w, b=None: x.new_empty(w.shape[0], int(x.shape[0])).T,
     "asks_for_a_number": lambda x, w, b=None: (w @ x.T).T * x[0, 0].item(),
 }
+
+
+def test_float16_is_asked_of_a_fake_kernel(asked: Any) -> None:
+    def fake_head(x: Any, w: Any, b: Any = None) -> Any:
+        dtype = torch.float32 if x.dtype is torch.float16 else x.dtype
+        return x.new_empty(w.shape[0], x.shape[0], dtype=dtype).T
+
+    assert asked("fake_head", fake_head).state is State.FAIL
 
 
 @pytest.mark.parametrize("words", [len, lambda b: b.shape[0]])

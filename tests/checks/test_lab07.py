@@ -651,6 +651,43 @@ def test_one_place_that_makes_a_kernel_wrong_is_told(
     assert str(asked(question, source.replace(old, new)).sentence).startswith(sentence)
 
 
+@pytest.mark.parametrize(
+    ("question", "old", "new"),
+    [
+        ("softmax_kernel", "n * x_n", "n * tl.where(x_n == 0, V, x_n)"),
+        ("softmax_kernel", "v * x_v", "v * tl.maximum(x_v, 1)"),
+        ("softmax_kernel", "v * b_v", "v * tl.maximum(b_v, 1)"),
+        ("linear_kernel", "* x_n", "* tl.where(x_n == 0, D, x_n)"),
+        ("linear_kernel", "* w_v", "* tl.where(w_v == 0, D, w_v)"),
+        ("fused_loss_kernel", "* x_n", "* tl.where(x_n == 0, D, x_n)"),
+        ("fused_backward_kernel", "* x_n", "* tl.where(x_n == 0, D, x_n)"),
+    ],
+)
+def test_a_stride_of_0_is_a_stride(
+    question: str, old: str, new: str, solved: dict[str, Any]
+) -> None:
+    source = solved["written"](question)
+    assert old in source
+    assert asked(question, source.replace(old, new)).state is State.FAIL
+
+
+def test_logits_in_tf32_are_not_told_as_float16_alone(solved: dict[str, Any]) -> None:
+    source = solved["written"]("fused_backward_kernel")
+    rounded = source.replace(', input_precision="ieee"', "", 1)
+    sentence = str(asked("fused_backward_kernel", rounded).sentence)
+    assert "tf32" in sentence, sentence
+
+
+def test_a_top_of_0_is_a_top() -> None:
+    def running_lse(a: Any, b: Any) -> Any:
+        top = torch.maximum(a[0], b[0])
+        near = top.masked_fill(top == -torch.inf, 0.0)
+        return top, a[1] * (a[0] - near).exp() * (a[0] != 0) + b[1] * (b[0] - near).exp()
+
+    student = LocalStudent({"running_lse": running_lse})
+    assert ask(lab.questions["running_lse"], student, seed=3).state is State.FAIL
+
+
 @pytest.mark.parametrize(("question", "old", "new"), RIGHT_FORMS)
 def test_an_unusual_form_of_a_right_kernel_passes(
     question: str, old: str, new: str, solved: dict[str, Any]

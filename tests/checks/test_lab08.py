@@ -293,9 +293,15 @@ def test_an_answer_spoilt_by_one_line_is_named(
         ("one_graph", ("top = z.abs().max()  #", "top = z.abs().max().item()  #"), "first break"),
         ("opaque_step", ("return operator(", "return words_needed("), "cannot trace"),
         ("opaque_step", ("z.new_empty(z.shape[0],", "z.new_empty(len(xs[0]),"), "fake kernel"),
+        ("opaque_step", ('op("lab08::words_needed"', 'op("lab08::needed"'), "no graph with"),
         ("bias_into_product", ("            graph.erase_node(add)\n", ""), "nobody reads"),
         ("bias_into_product", (" or len(product.users) > 1", ""), "somebody else reads"),
         ("bias_into_product", ("other is product", "False"), "so does add(m, m)"),
+        (
+            "merge_twins",
+            ("if node in writes:", "if node in writes and 'tanh' not in str(node.args[0].target):"),
+            "does something else",
+        ),
     ],
 )
 def test_an_answer_that_breaks_is_told_what_that_means(

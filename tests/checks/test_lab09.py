@@ -253,7 +253,67 @@ def test_another_thread_calls_while_the_host_waits() -> None:
     calls = [e for e in events if e["cat"] == "cuda_runtime"]
     waits = [e for e in calls if e["name"].endswith("Synchronize")]
     inside = [(c, w) for c in calls for w in waits if 0 < c["ts"] - w["ts"] < w["dur"]]
-    assert [c["tid"] != w["tid"] for c, w in inside] == [True]
+    assert [c["tid"] != w["tid"] for c, w in inside] == [True, True]
+
+
+@pytest.mark.parametrize("merges", [True, False])
+def test_a_row_is_not_read_in_place_of_another_one_that_looks_alike(
+    merges: bool, solved: dict[str, Any]
+) -> None:
+    """merges: operators on the same values and other numbers are one. Else what an operator made of
+    a wide value comes back as the value before it."""
+
+    def bent(rows: Any, dtypes: Any, fixed: Any) -> Any:
+        same: dict[Any, Any] = {}
+        seen: dict[Any, Any] = {}
+        source: dict[Any, Any] = {}
+        kept = []
+        for name, op, given, kwargs in rows:
+            args = [same.get(a, a) for a in given]
+            names = [a for a in args if isinstance(a, str)]
+            before = seen.setdefault((op, str(names), str(kwargs)), name) if merges else name
+            if merges and op.startswith("aten") and before != name:
+                same[name] = before
+            elif not merges and kwargs.get("dtype") == "bfloat16" and args[0] in source:
+                same[name] = source[args[0]]
+            else:
+                widens = kwargs.get("dtype") == "float32" and dtypes[args[0]] == "bfloat16"
+                if widens or (len(args) == 1 and args[0] in source):
+                    source[name] = source.get(args[0], args[0])
+                kept.append((name, op, args, kwargs))
+        return solved["tidy"](kept, dtypes, fixed)
+
+    for seed in range(2, 5):
+        verdict = ask(lab.questions["tidy"], LocalStudent({"tidy": bent}), seed=seed)
+        assert "has the same value" in str(verdict.explanation), (seed, verdict)
+
+
+@pytest.mark.parametrize("line", ["by_device", "chained"])
+def test_work_is_played_in_the_order_of_calls_each_a_latency_after_its_own(line: str) -> None:
+    """by_device: in the order in which the device worked. chained: each work of a graph is played a
+    latency after the one before it, and not after the call."""
+
+    def played(events: list[dict[str, Any]], latency: float) -> float:
+        whole = [e for e in events if e["ph"] == "X"]
+        calls = {e["args"]["correlation"]: e for e in whole if e["cat"] == "cuda_runtime"}
+        waits = [e for e in calls.values() if e["name"].endswith("Synchronize")]
+        work = [e for e in whole if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")]
+        called = {id(e): calls[e["args"]["correlation"]]["ts"] for e in work}
+        free: dict[int, float] = {}
+        seen: dict[float, int] = defaultdict(int)
+        for e in sorted(work, key=lambda e: (line == "by_device" or called[id(e)], e["ts"])):
+            at = called[id(e)]
+            seen[at] += 1
+            after = latency * (seen[at] if line == "chained" else 1)
+            saved = sum(w["dur"] for w in waits if w["ts"] + w["dur"] <= at)
+            free[e["tid"]] = max(at - saved + after, free.get(e["tid"], 0.0)) + e["dur"]
+        begin: float = min(e["ts"] for e in whole if "ProfilerStep#" in e["name"])
+        return max(free.values()) - begin
+
+    student = LocalStudent({"time_without_waits": played})
+    verdict = ask(lab.questions["time_without_waits"], student, seed=2)
+    where = {"by_device": "other threads copy", "chained": "a graph of short kernels"}[line]
+    assert where in str(verdict), str(verdict)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -140,6 +140,16 @@ class TestAutocast:
                     asked.add(op)
         assert asked == set(autocast_dtypes._OPERATORS)
 
+    def test_a_name_that_is_no_operator_s_is_wrong(self) -> None:
+        def answer(program: Any) -> dict[str, str]:
+            inputs = {name: args[0] for name, op, args in program if op == "input"}
+            return inputs | autocast_dtypes._Rules().dtypes(program)
+
+        student = LocalStudent({"autocast_dtypes": answer})
+        verdict = ask(lab.questions["autocast_dtypes"], student, seed=2)
+        assert verdict.state == State.FAIL
+        assert "no operator" in str(verdict)
+
     def test_no_region_is_left_open(self) -> None:
         row = ("a", "mm", ["b", "b"])
         program = [("b", "input", ["float32", "number"]), ("", "enter", ["bfloat16"]), row]
@@ -261,6 +271,15 @@ class TestScaler:
         scales = [scale for _, _, scale in said]
         assert sum(not took for took, _, _ in said) == 3
         assert max(scales) > scales[0] > min(scales) or len(set(scales)) > 3
+
+    def test_a_float64_too_large_for_float32_is_finite(self) -> None:
+        def is_bad(grads: Any) -> bool:
+            return loss_scale._is_bad([g.float() for g in grads])
+
+        answer = partial(loss_scale._run, is_bad=is_bad)
+        verdict = ask(lab.questions["loss_scale"], LocalStudent({"loss_scale": answer}), seed=2)
+        assert verdict.state == State.FAIL
+        assert "finite, so the optimizer steps" in str(verdict)
 
     def test_an_answer_of_no_name_is_told_the_rule_of_its_step(self) -> None:
         arguments = loss_scale._whole(Draw(3))

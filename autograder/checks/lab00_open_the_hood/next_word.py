@@ -47,9 +47,9 @@ def next_word(student: Student, draw: Draw) -> None:
     for text in SENTENCES:
         h = onelayer.hidden(text)
         _expect_likeliest(student, (h, weight, bias, tokens))
-    made = (_a_long_row(), _too_large_for_exp(), _a_bias_decides(), *_rows_of_zeros())
-    made += (_a_narrow_lead(draw), _as_many_words_as_features())
-    for head in (*made, *_apart(draw)):
+    made = [_a_long_row(), _one_position(), _too_large_for_exp(), _a_bias_decides()]
+    made += [*_rows_of_zeros(), _a_narrow_lead(draw), _as_many_words_as_features()]
+    for head in made + _apart(draw):
         _expect_likeliest(student, head)
     for _ in draw.cases(3):
         h, weight = draw.tensor(draw.integer(2, 6), 8), draw.tensor(12, 8)
@@ -67,6 +67,12 @@ def _a_long_row() -> Head:
     h, bias = torch.tensor([[0.0, 1.0], [1.0, 2.0]]), torch.tensor([0.0, 0.0, 4.0, 0.0])
     weight = torch.tensor([[0.5, 1.0], [4.0, 1.0], [-1.0, 0.0], [-4.0, -4.0]])
     return h, weight, bias, ["short", "<end>", "biased", "unlikely"]
+
+
+def _one_position() -> Head:
+    """The last word is likeliest, and another has the largest bias."""
+    weight, bias = torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 2.0]]), torch.tensor([0.0, 2.0, 0.0])
+    return torch.tensor([[1.0, 2.0]]), weight, bias, ["first", "biased", "last"]
 
 
 def _too_large_for_exp() -> Head:

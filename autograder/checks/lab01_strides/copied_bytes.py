@@ -48,8 +48,10 @@ def _first_wrong(got: Any, want: list[int], steps: list[Step]) -> str:
     """What the first step did that is charged wrongly; "" where the verdict has a better word."""
     if isinstance(got, dict):
         return "A step may come twice. A list is asked for, with a number for each step."
-    if not isinstance(got, (list, tuple)) or len(got) != len(want):
+    if not isinstance(got, (list, tuple)):
         return ""
+    if len(got) != len(want):
+        return f"A number for each step is asked for, 0 too: {len(want)} in all."
     if not all(isinstance(n, (int, float)) for n in got):
         return ""
     pairs = list(zip(got, want, strict=True))
@@ -116,7 +118,7 @@ def _further(draw: Draw) -> list[tuple[torch.Tensor, list[Step]]]:
     again: list[Step] = [("float", ()), ("reshape", (2, 3, 8)), ("contiguous", ()), ("detach", ())]
     return [
         (draw.tensor(2, 3, 8), [*again, ("clone", ()), ("clone", ()), ("flatten", ())]),
-        (draw.tensor(50, 60), [("clone", ())] * 6),
+        (draw.tensor(50, 60), [("clone", ())] * 40),  # an address comes again
         (draw.tensor(), [("double", ()), ("clone", ()), ("reshape", (1,))]),
         (draw.tensor(2, 3, 8), [("view", (torch.int32,)), ("float", ()), ("view", (torch.int16,))]),
         (draw.tensor(2, 3, 8), [("transpose", (0, 2)), ("clone", ()), ("transpose", (0, 2))]),

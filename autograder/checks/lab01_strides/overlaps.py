@@ -258,8 +258,8 @@ overlaps.wrong(
 )
 overlaps.wrong(
     "one_index_too_few",
-    "The last index of each dimension was left out: they run from 0 to n - 1, and range(n) ends "
-    "there.",
+    "This is right for n - 1 places in each dimension, as many as range(n - 1) or range(1, n) has. "
+    "There are n, from 0 to n - 1.",
     overlaps=lambda size, stride: _shares_a_float(tuple(max(n - 1, 0) for n in size), stride),
 )
 overlaps.wrong(

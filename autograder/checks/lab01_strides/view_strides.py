@@ -63,6 +63,7 @@ def view_strides(student: Student, draw: Draw) -> None:
         ((1, 1), (5, 1), ()),
         ((2, 3), (0, 0), (6,)),
         ((3, 2), (1, 1), (6,)),
+        ((4, 3), (1, 1), (2, 2, 3)),  # windows: a run may share its floats with another
         ((1, 6), (600, 1), (2, 3)),
         ((2, 3, 4), (40, 8, 1), (2, 3, 2, 2)),
         ((1, 1), (5, 7), (1, 1, 1)),
@@ -96,28 +97,28 @@ def _exists(runs: str, size: Sizes, stride: Sizes, new_size: Sizes) -> str:
     ending = _joined(zip(size, stride, strict=True))
     if _cut([run for run in ending if run[0] != 1], new_size) is None:
         return (
-            f"A view exists here: the runs have {runs} elements, and each new size can be cut from "
+            f"A view exists here. Elements in each run: {runs}. Each new size can be cut from "
             "one of them. An old size of 1 ends no run, whatever its stride is."
         )
     dims = _longer(size, stride)
     if _cut(_joined(dims, _but_not_repeated), new_size) is None:
         return (
-            f"A view exists here: the runs have {runs} elements, and each new size can be cut from "
+            f"A view exists here. Elements in each run: {runs}. Each new size can be cut from "
             "one of them. Neighbours of stride 0 are one run too: 0 is 3 times 0."
         )
     if new_size[:1] == (1,):
         return (
-            f"A view exists here: the runs have {runs} elements, and each new size can be cut from "
+            f"A view exists here. Elements in each run: {runs}. Each new size can be cut from "
             "one of them. The first new size is 1: it takes any stride, and needs no run."
         )
     if len(dims) > len(_runs(size, stride)):
         return (
-            f"A view exists here: the runs have {runs} elements, and each new size can be cut from "
+            f"A view exists here. Elements in each run: {runs}. Each new size can be cut from "
             "one of them. Two neighbours are one run where the outer stride is the inner size "
             "times the inner stride."
         )
     return (
-        f"A view exists here: the runs have {runs} elements, and each new size can be cut from "
+        f"A view exists here. Elements in each run: {runs}. Each new size can be cut from "
         "one of them."
     )
 

@@ -114,8 +114,8 @@ observed_step.wrong(
 )
 observed_step.wrong(
     "not_moved",
-    "w did not move. Looking means doing the very call that was made: func, once, with the tensors "
-    "and keywords that came.",
+    "This is w as it was before the step. Looking means doing the very call that was made: func, "
+    "once, with the tensors and keywords that came. Then return w itself.",
     observed_step=lambda w, g, lr: (["aten.add_.Tensor"], w),
 )
 observed_step.wrong(

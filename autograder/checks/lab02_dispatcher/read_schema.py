@@ -66,6 +66,8 @@ def read_schema(student: Student, draw: Draw) -> None:
     for op, arguments in _real_calls().items():
         schema = str(overload_of(f"aten::{op}")._schema)
         _expect_lists(student, schema, _observed(op, arguments))
+    logged = "onelayer::logged(Tensor(a) self, Tensor(c!) log) -> Tensor(a)"
+    _expect_lists(student, logged, (["log"], ["self"]))
     written_and_kept = (
         "onelayer::named(Tensor(a) self, Tensor(b!) out) -> (Tensor(a) base, Tensor obs)"
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from autograder.checks.explaining import explaining
 from autograder.judge import Draw, Student, expect_equal, some
 from onelayer.dispatcher.dispatch import dispatch_table
 
@@ -24,6 +25,12 @@ _SERVED_BY = {
     "autograd kernel": "Autograd",
     "backend fallback": "fallback",
 }
+
+_RAISED = dict.fromkeys(
+    ("StopIteration", "IndexError"),
+    "Nothing was found, and Python raised. Where no registration serves the key its fallback does, "
+    "if it has one, and else the answer is None.",
+)
 
 
 @lab.question(
@@ -77,10 +84,13 @@ def serves(student: Student, draw: Draw) -> None:
         every += [(registered, key, fallbacks), (registered[::-1], key, [])]
         every.append((registered[::-1], key, others))
     cases += some(every, 300)
-    for (registered, key, having), got in zip(cases, student.each("serves", cases), strict=True):
+    answers = student.each("serves", cases)
+    for registered, key, having in cases:
         served = _served_by_torch(registered, key)
         if served in (None, "fallback"):
             served = "fallback" if key in having else None
+        with explaining(_RAISED):
+            got = next(answers)
         expect_equal(got, served, why=_because(got, served, key))
     for key in ("AutogradCPU", "AutocastCPU"):  # have a fallback in torch, and none in this call
         got = student.call("serves", [], key, [])

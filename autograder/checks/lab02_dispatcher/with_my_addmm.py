@@ -132,9 +132,10 @@ def _miscounted(calls: Any, want: int) -> str:
 
 @with_my_addmm.wrong(
     "not_given_back",
-    "A kernel of yours still made the last result. A registration stays until its library is "
-    "destroyed: call library._destroy(), then F.linear once more. What an earlier run has left in "
-    "the table goes when the notebook's kernel is restarted.",
+    "The last result is rounded to bfloat16, and torch's own kernel does not do that. A "
+    "registration stays until its library is destroyed: call library._destroy(), then F.linear "
+    "once more. What an earlier run has left in the table goes when the notebook's kernel is "
+    "restarted.",
 )
 def _(xs: list[torch.Tensor], w: torch.Tensor, b: torch.Tensor) -> Overridden:
     calls, results, after = _override(xs, w, b)

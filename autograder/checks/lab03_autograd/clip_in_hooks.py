@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.explaining import explaining, explaining_nan
+from autograder.checks.explaining import explaining, explaining_nan, saying
 from autograder.judge import Draw, Student
 
 from . import lab
@@ -19,6 +19,10 @@ from .several_tensors import expect_each
 ZERO = (
     "A gradient may be all 0. Its norm is 0 too, and a division by it ends in nan or in an error "
     "here: such a gradient is not too long, and stays as it is."
+)
+RULE = (
+    "Each gradient of each backward, of w and of b for itself, is to be multiplied by the smaller "
+    "of 1 and limit / norm, and then added."
 )
 TORCHS_OWN = 3e-4
 """Where a norm is about 0.01: `clip_grad_norm_` adds 1e-6 to it, and so may an answer."""
@@ -75,7 +79,7 @@ def _ask(
         got = student.call("clip_in_hooks", _fresh(w), _fresh(b), batches, limit)
     clipped = [[_clip(g, limit) for g in pair] for pair in each_pair]
     summed = [torch.stack(c).sum(0) for c in zip(*clipped, strict=True)]
-    with explaining_nan(got, of_zero):
+    with saying(RULE), explaining_nan(got, of_zero):
         expect_each(got, summed, "dw db", tolerance=tolerance)
 
 
@@ -165,7 +169,8 @@ def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
 
 @clip_in_hooks.wrong(
     "weight_only",
-    "The bias was not clipped. Each of the two tensors needs a hook of its own.",
+    "The bias came longer than the limit here. Each of the two tensors needs a hook of its own, "
+    "with one limit for both.",
 )
 def _(w: Tensor, b: Tensor, batches: Batch, limit: float) -> Pair:
     return _summed([(_clip(dw, limit), db) for dw, db in each_gradient(w, b, batches)])

@@ -28,6 +28,8 @@ NOTHING_ARRIVES = (
     "like any other."
 )
 
+LAST_TWO = torch.tensor([2, 1])
+
 
 @lab.question(
     "cross_entropy_backward",
@@ -55,6 +57,8 @@ def cross_entropy_backward(student: Student, draw: Draw) -> None:
     # One row, and rows that do not count at either end; 0.0 is false in Python.
     for rows, dloss in [([1], 1.0), ([-100, 0, 2], 1.0), ([3, 1, -100], 1.0), ([-100, 1, 1], 0.0)]:
         _expect_gradient(student, draw.tensor(len(rows), 4), torch.tensor(rows), dloss)
+    # exp of 800 is inf in float64 too.
+    _expect_gradient(student, torch.tensor([[0.0, 800.0, 3.0], [1.0, 0.0, 2.0]]), LAST_TWO, 1.0)
     _ask_cross_entropy(student, draw, 1.0, 0, 1.0, torch.float64)
     _ask_cross_entropy(student, draw, 1.0, 2, -0.5, torch.float64)
 
@@ -108,8 +112,11 @@ def _sum_of_a_row(got: Any, want: Tensor, target: Tensor, dloss: float) -> str:
         return ""
     sums = got.detach().sum(dim=1)
     row = int(sums.abs().argmax())
-    if not bool(sums.isfinite().all()) or sums[row].abs() <= 0.01 * want.abs().max():
+    if not bool(sums.isfinite().all()):
         return ""
+    if sums[row].abs() <= 0.01 * want.abs().max():
+        pushed = (target < 0) & (got.detach().abs().amax(dim=1) > 0.01 * want.abs().max())
+        return _not_counted(int(pushed.nonzero()[0])) if bool(pushed.any()) else ""
     if target[row] < 0:
         one = -dloss / int((target >= 0).sum())
         if int(got[row].count_nonzero()) == 1 and abs(float(sums[row]) - one) < 1e-3 * abs(one):
@@ -117,11 +124,15 @@ def _sum_of_a_row(got: Any, want: Tensor, target: Tensor, dloss: float) -> str:
                 f"Row {row} has target -100, and its softmax is 0, which is right. But a 1 was "
                 "taken away in it, as in a row that counts: all of its gradient is 0."
             )
-        return f"Row {row} has target -100: it does not count, and all of its gradient is 0."
+        return _not_counted(row)
     return (
         f"Row {row} of dz sums to {float(sums[row]):.3g}. Each row sums to 0: what the target "
         "gains the other words lose."
     )
+
+
+def _not_counted(row: int) -> str:
+    return f"Row {row} has target -100: it does not count, and all of its gradient is 0."
 
 
 UNLIKELY = (

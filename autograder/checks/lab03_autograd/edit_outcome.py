@@ -85,8 +85,9 @@ def edit_outcome(student: Student, draw: Draw) -> None:
     for edited in ("out", 0):
         cases.append(("add", _inputs(draw, BOTH, "transposed"), edited, "view"))
     # reshape(-1) copies it, so its edit is lost: seen where the node saved what is edited.
-    for op, edited in (("exp", "out"), ("sin", 0)):
-        cases.append((op, _inputs(draw, ONE, "transposed"), edited, "view"))
+    for way in ("itself", "view"):
+        for op, edited in (("exp", "out"), ("sin", 0)):
+            cases.append((op, _inputs(draw, ONE, "transposed"), edited, way))
     with explaining({"RuntimeError: view size is not compatible": VIEWED}):
         for case, got in zip(cases, student.each("edit_outcome", cases), strict=True):
             want = torchs_outcome(*case)
@@ -374,7 +375,7 @@ def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
 @edit_outcome.wrong(
     "constants_are_never_read",
     "An input that requires no gradient was called harmless. Backward may need its numbers for "
-    "the gradient of the other one: mul saves it for that.",
+    "the gradient of the other one: a product saves it for that.",
 )
 def _(op: str, inputs: list[Tensor], edited: Edited, way: str) -> str:
     if edited != "out" and not inputs[int(edited)].requires_grad:

@@ -23,6 +23,10 @@ MISPLACED = (
     "words. dy[b, t] belongs to row tokens[b, t]: flatten both in the same order."
 )
 
+OF_THE_TABLE = "dw has the shape of the table: `rows` rows, read or not, and the D features of dy."
+GAPS = "gaps"
+"""Between the sentences of dy; within one its rows lie close together."""
+
 
 @lab.question(
     "embedding_backward",
@@ -53,10 +57,11 @@ def embedding_backward(student: Student, draw: Draw) -> None:
         asked.append((torch.tensor(places), d, "contiguous"))
     # The last two are float64, and at last there is no sentence.
     asked += [(twice, 1, "contiguous"), (twice[:0], 2, "contiguous")]
+    asked.insert(5, (twice, 3, GAPS))
     for k, (tokens, d, layout) in enumerate(asked, start=1):
         dtype = torch.float64 if k > len(asked) - 2 else torch.float32
         rows = 5 if k == 1 else draw.integer(6, 9)  # at first the last row is read too
-        dy = draw.tensor(*tokens.shape, d, layout=layout, dtype=dtype)
+        dy = _drawn_gradient(draw, tokens, d, layout, dtype)
         got = student.call("embedding_backward", dy, tokens, rows)
         want = _torchs_embedding(dy, tokens, rows)
         tolerance = 1e-5 if dtype is torch.float32 else 1e-12
@@ -66,11 +71,21 @@ def embedding_backward(student: Student, draw: Draw) -> None:
             expect_close(got, want, tolerance=tolerance)
 
 
+def _drawn_gradient(draw: Draw, tokens: Tensor, d: int, layout: str, dtype: torch.dtype) -> Tensor:
+    """dy (B, T, D); with GAPS the first T places of longer sentences."""
+    b, t = tokens.shape
+    if layout == GAPS:
+        return draw.tensor(b, t + 2, d, dtype=dtype)[:, :t]
+    return draw.tensor(b, t, d, layout=layout, dtype=dtype)
+
+
 def _by_the_rows(got: Any, want: Tensor, tokens: Tensor, tolerance: float) -> str:
     """A sentence where only the rows of words that occur more than once are wrong, or all are
     right together, and one for any row that is wrong."""
-    if not isinstance(got, Tensor) or (got.shape, got.dtype) != (want.shape, want.dtype):
+    if not isinstance(got, Tensor) or got.dtype != want.dtype:
         return ""
+    if got.shape != want.shape:
+        return OF_THE_TABLE
     off, room = got.detach() - want, tolerance * want.abs().max()
     wrong = ~(off.abs() <= room).all(dim=1)  # nan too
     once = tokens.flatten().bincount(minlength=len(want)) <= 1

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import onelayer
-from autograder.checks.explaining import saying
+from autograder.checks.explaining import explaining_nan, saying
 from autograder.judge import Draw, Student, Wrong, same_memory
 
 from . import lab
@@ -26,6 +26,10 @@ LOUD = 50
 ONLY_TARGETS = (
     "Only the rows of the right words moved. The normaliser reads every logit, so every other "
     "word's row moves too, by its probability."
+)
+STEPS = (
+    "The step is w - lr * dz.T @ x and b - lr * dz.sum(dim=0), with dz = (softmax(z) less one-hot) "
+    "/ N: z are the logits as they are, and each row has its own target."
 )
 _ALONE = {
     "w": "The new bias is right, the new weight is not: it is w - lr * dz.T @ x, with the dz that "
@@ -60,12 +64,15 @@ def raise_the_words(student: Student, draw: Draw) -> None:
     cases = [(scale * weight, bias, onelayer.hidden(text), lr) for scale, text, lr in asked]
     cases.insert(-2, _far_apart(weight, bias))
     cases.append((weight, bias, onelayer.hidden(PROMPTS[1])[-1:], 1.0))  # a word alone
+    high = bias + 800.0 * F.one_hot(torch.tensor(7), len(bias))  # exp of it is inf in float64 too
+    cases.append((weight, high, onelayer.hidden(PROMPTS[1]), 0.01))
     for w, b, x, lr in cases:
         target = draw.integers(len(x), low=0, high=599)
         target[-1] = target[0]  # a word that is asked for twice
         got = student.call("raise_the_words", w, b, x, target, lr)
         want = whole_batches(w, b, [[(x, target)]], lr)
-        with saying(_what_moved(got, want, (w, b), target)):
+        of_nan = OVERFLOW if float(b.max()) > 709 else ""
+        with saying(_what_moved(got, want, (w, b), target) or STEPS), explaining_nan(got, of_nan):
             expect_each(got, want, "w b", alone=_ALONE)
         if any(same_memory(mine, given) for mine in got for given in (w, b)):
             raise Wrong(expected="new tensors", got="those that came in")
@@ -98,7 +105,7 @@ def _what_moved(got: Any, want: Pair, before: Pair, target: Tensor) -> str:
         return ONLY_TARGETS
     factors = [float((mine * right).sum() / right.square().sum()) for mine, right in steps]
     alike = all(
-        bool(((mine - factors[0] * right).abs() <= 1e-3 * right.abs().max()).all())
+        bool(((mine - factors[0] * right).abs() <= 1e-3 * (factors[0] * right).abs().max()).all())
         for mine, right in steps
     )
     shown = f"{factors[0]:.4g}"

@@ -42,15 +42,17 @@ def fixed_graph() -> tuple[Nodes, str, dict[str, float]]:
 
 def cancelled_graph() -> tuple[Nodes, str, dict[str, float]]:
     """A number of 0.0 on an edge, and two gradients whose sum is 0.0: both are gradients, and who
-    waits for them runs. So is the 0.0 that a leaf holds which nobody reads."""
+    waits for them runs, a leaf that nothing else arrives at too. So is the 0.0 that a leaf holds
+    which nobody reads."""
     nodes: Nodes = {
         "w": {"sequence": None, "next": []},
         "b": {"sequence": None, "next": []},
         "c": {"sequence": None, "next": []},
+        "d": {"sequence": None, "next": []},
         "Exp": {"sequence": 0, "next": [("w", 2.0)]},
         "Sin": {"sequence": 1, "next": [("Exp", 3.0), ("b", 1.0)]},
         "Mul": {"sequence": 2, "next": [("Exp", 0.0), ("Sin", 1.0), ("Sin", -1.0)]},
-        "Add": {"sequence": 3, "next": [("Mul", 4.0), ("b", 0.5)]},
+        "Add": {"sequence": 3, "next": [("Mul", 4.0), ("b", 0.5), ("d", 0.0)]},
     }
     return nodes, "Add", {"b": -2.0, "c": 0.0}
 

@@ -41,7 +41,7 @@ def train_in_parts(student: Student, draw: Draw) -> None:
     all steps; the arguments stay as they are.
     """
     drawn = [(_drawn_sizes(draw), 0.5) for _ in draw.cases(2)]
-    for sizes, lr in [([[2, 6], [3, 2, 4]], 0.5), *drawn, ([[1], [4, 1, 2], [3, 3], [5]], 0.1)]:
+    for sizes, lr in [([[2, 6], [3, 4, 2]], 0.5), *drawn, ([[1], [4, 1, 2], [3, 3], [5]], 0.1)]:
         v, d = draw.integer(3, 9), draw.integer(2, 6)
         w, b = draw.tensor(v, d), draw.tensor(v)
         batches = [
@@ -123,8 +123,8 @@ def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
 
 @train_in_parts.wrong(
     "mean_of_means",
-    "Dividing by the number of parts is right only when all parts are equally long. A part of 2 "
-    "rows and one of 6 do not weigh the same.",
+    "All parts of a batch weigh alike here, as if each loss were divided by the number of parts. "
+    "A part of 2 rows and one of 6 do not weigh the same.",
 )
 def _(w: Tensor, b: Tensor, batches: list[Batch], lr: float) -> Pair:
     return _in_parts(w, b, batches, lr, zero="batch", weigh="parts")

@@ -113,6 +113,13 @@ NO_NODE = (
 )
 
 
+NONE_LISTED = (
+    "A None is in the list. In next_functions it stands for an input that needs no gradient: "
+    "there is no node to name, so skip it."
+)
+_NONES = ("None", "(None, None)", "('None', None)")
+
+
 def _on_one_side(got: Sequence[Any], want: Sequence[Visit]) -> str:
     """A sentence for the right nodes with other shapes, for some of them, or for all of them and
     some again; else nothing."""
@@ -128,10 +135,17 @@ def _on_one_side(got: Sequence[Any], want: Sequence[Visit]) -> str:
         )
     ):
         return ONE_LEAF
+    if not mine:
+        return (
+            "Nothing is listed. w or b requires a gradient here, so loss.grad_fn is a node, and "
+            "the walk begins there."
+        )
     if not mine - right:
         return "What is listed is right, and not all that is behind the loss."
     if not right - mine and set(mine) == set(right):
         return "All nodes are listed, some of them more often than they are behind the loss."
+    if not right - mine and all(node in _NONES for node in mine - right):
+        return NONE_LISTED
     if not right - mine and all("AccumulateGrad" in node for node in mine - right):
         return NO_NODE
     names = [pair[0] for pair in map(_as_pair, got) if isinstance(pair, tuple)]
@@ -154,7 +168,11 @@ def _expect_same_nodes(got: list[Any], want: list[Visit]) -> None:
     if missing or extra:
         sides = {"missing": missing, "too many": sorted(extra)}
         where = "; ".join(f"{side}: {', '.join(nodes)}" for side, nodes in sides.items() if nodes)
-        raise Wrong(expected=f"{len(want)} nodes", got=f"{len(got)} nodes", where=where)
+        raise Wrong(expected=_counted(want), got=_counted(got), where=where)
+
+
+def _counted(nodes: Sequence[Any]) -> str:
+    return "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
 
 
 def _tied_loss(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> Tensor:
@@ -378,8 +396,7 @@ def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Any]:
 
 @walk_graph.wrong(
     "none_listed",
-    "A None is in the list. In next_functions it stands for an input that needs no gradient: "
-    "there is no node to name, so skip it.",
+    NONE_LISTED,
 )
 def _(tokens: Tensor, w: Tensor, b: Tensor, target: Tensor) -> list[Visit]:
     return [*_torchs_nodes(_tied_loss(tokens, w, b, target)), ("None", None)]

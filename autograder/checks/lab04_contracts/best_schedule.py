@@ -405,8 +405,8 @@ def _one_by_one(nbytes: Ints, budget: int, order: Iterable[int]) -> Keep | None:
 
 _wrong(
     "from_left_to_right",
-    "Activations were kept from left to right, each that still fits. An early one can shut out "
-    "later ones that save more: look at whole schedules.",
+    "This is what comes of keeping activations from left to right, each that still fits. An early "
+    "one can shut out later ones that save more: look at whole schedules.",
     lambda nbytes, flops, budget: _one_by_one(nbytes, budget, range(1, len(nbytes))),
 )
 for _name, _by in (

@@ -56,6 +56,9 @@ def cap_in_place(student: Student, draw: Draw) -> None:
             z[1:2], dy[1:2, ::2] = -z[1:2].abs(), limit / 2
         z[0, 0] = limit  # not cut off
         z[0, 1] = limit + over  # cut off
+        if not signed:  # a row that loses little
+            z[2:3] = -z[2:3].abs()
+            z[2:3, :1] = limit + 0.125
         _ask(student, z, limit, dy)
     with saying(ANOTHER_CALLS):  # in shape and dtype as before: a mask belongs to its call
         _ask(student, z.flip(1), limit, dy, rules=dict.fromkeys(_RULES, ""))
@@ -195,8 +198,8 @@ def _capped_with(
 
 cap_in_place.wrong(
     "one_answer",
-    "backward gave one answer. forward has two inputs, z and limit, so there are two answers: None "
-    "for the limit, which is no tensor.",
+    "torch counted one answer. forward has two inputs, z and limit, so backward returns a tuple of "
+    "two: None for the limit, which is no tensor. A list counts as one.",
     cap_in_place=lambda z, limit, dy: _capped_with(lambda dz: dz, z, limit, dy),
 )
 cap_in_place.wrong(

@@ -12,7 +12,7 @@ from autograder.checks.explaining import saying
 from autograder.judge import Draw, Student, expect_close, expect_tensors, within
 
 from . import lab
-from .answers import expect_answers, expect_named, parts
+from .answers import Answers, expect_answers, expect_named, parts
 from .dropout_block import (
     Given,
     Saved,
@@ -58,6 +58,8 @@ _GRADIENTS = (
     "on the same x, w1 and w2, with the mask of the first, and dy goes back through it."
 )
 
+_FORMS = "Each of the three has a gradient, in this order and in its shape: (dx, dw1, dw2)."
+
 
 @lab.question(
     "checkpoint_block",
@@ -91,9 +93,14 @@ def checkpoint_block(student: Student, draw: Draw) -> None:
                 answer = other.call("checkpoint_backward", saved, dy, later)
                 grads, after = parts(answer, "gradients, what the next one draws")
                 _, _, want = torchs_block(given, seed, dy)
-                with saying(_GRADIENTS):
+                with saying(_rule(grads, want)):
                     expect_answers(grads, want, "dx dw1 dw2")
                 _expect_draws(after, first_draws(later), "after backward")
+
+
+def _rule(grads: Any, want: Answers) -> str:
+    shapes = [getattr(g, "shape", None) for g in grads] if isinstance(grads, (list, tuple)) else []
+    return _GRADIENTS if shapes == [getattr(g, "shape", None) for g in want] else _FORMS
 
 
 def _drawn_block(draw: Draw, dtype: torch.dtype) -> tuple[Given, int]:

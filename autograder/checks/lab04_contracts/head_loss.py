@@ -74,6 +74,11 @@ _LOSS = (
     "The loss is the mean over the rows of the log-sum-exp less the target's logit, and b is in "
     "the logits."
 )
+_INFINITE = (
+    "The loss is infinite. exp of a logit over 88.72 is inf in float32, and of one over 709.78 in "
+    "float64; exp of one far below 0 is 0, and log(0) is -inf. torch.logsumexp takes each row's "
+    "maximum away first."
+)
 _NEEDED = "`needs` says who needs a gradient, and one of those got None."
 _SHAPES = "A gradient has the shape of its tensor: dx (N, D), dw (V, D), db (V,)."
 _GRADIENTS = (
@@ -122,6 +127,7 @@ def head_loss(student: Student, draw: Draw) -> None:
         (two_batches(draw, 1.0), (False, True, False), 1.0),
         (two_batches(draw, 1.0), (True, False, True), 0.0),  # 0 is a gradient too
         ([(x, w, b - 300.0, y) for x, w, b, y in two_batches(draw, 1.0)], (True, True, True), 1.0),
+        (_one_word_high(two_batches(draw, 1.0)), (True, True, True), 1.0),
     ]
     drawn = [
         (two_batches(draw, 2.0), draw.choice(LEARNING), draw.choice((0.25, 3.0)))
@@ -175,13 +181,25 @@ def _one_row_low(batches: list[Batch]) -> list[Batch]:
     return [(torch.cat((x[:1] / 100, x[1:])), w, b, target) for x, w, b, target in batches]
 
 
+def _not_finite(loss: Any, batch: Batch) -> str:
+    if not isinstance(loss, Tensor) or bool(loss.isfinite().all()):
+        return ""
+    return _INFINITE if bool(loss.isinf().any()) else _of_nan(batch) or _LOSS
+
+
+def _one_word_high(batches: list[Batch]) -> list[Batch]:
+    """exp of its logits is inf in float64 too."""
+    return [(x, w, b + 800.0 * F.one_hot(y[-1], len(b)), y) for x, w, b, y in batches]
+
+
 def _ask_loss(student: Student, batch: Batch) -> list[Tensor]:
     """Asks the first half -> what it saved."""
     x, w, b, target = batch
     loss, kept = parts(student.call("head_loss_forward", *batch), "loss, saved")
     loss = torch.tensor(loss, dtype=x.dtype) if isinstance(loss, float) else loss
     want = F.cross_entropy(F.linear(x, w, b), target)
-    expect_named("the loss", loss, want, tolerance=room(batch), why=_LOSS)
+    with saying(_LOSS):
+        expect_named("the loss", loss, want, tolerance=room(batch), why=_not_finite(loss, batch))
     saved = expect_tensors(kept, "a list of tensors to save")
     why = "Too much was saved: beside the arguments one number for each row is enough."
     expect_few_bytes(saved, batch, 8 * len(x), why)

@@ -47,6 +47,9 @@ _NEEDED = (
 _RAISED = {
     "NoFunction": "The node behind y is not that of a Function: y is what `LinearFn.apply` "
     "returns, and torch's own node shows nothing of what yours would save.",
+    "RuntimeError: function LinearFnBackward returned an incorrect number": "torch counts the "
+    "answers of the tuple that backward returns: one for each input of forward, x, w and b, None "
+    "among them. A list counts as one answer.",
     "RuntimeError: Function ": "What backward returns stands in the order of forward's arguments, "
     "one for each, and each has the shape of its argument.",
 }

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from autograder.checks.explaining import saying
+from autograder.checks.explaining import explaining_nan, saying
 from autograder.judge import Draw, Student
 
 from . import lab
@@ -30,6 +30,11 @@ ANOTHER_LOSS = (
     "backward reads on ctx: each call has its own, and the class is shared."
 )
 
+OUT_OF_RANGE = (
+    "There is nan in it. In float32 exp of a logit over 88.72 is inf, exp of one far below 0 is 0, "
+    "and both inf / inf and 0 / 0 are nan. Each row has a maximum of its own to take away first, "
+    "as torch.softmax does."
+)
 _RULES = {
     "the loss": "The loss is the mean over the rows of logsumexp(z) less the target's logit.",
     "dz": "The loss is right, dz is not. Here dz is that of loss ** 2: softmax(z) less one-hot, "
@@ -90,9 +95,11 @@ def _ask(
 ) -> None:
     got = parts(student.call("loss_curvature", z, target, v), "loss, dz, gradient")
     want = _curvature(F.cross_entropy, z, target, v)
+    far_out = OUT_OF_RANGE if float(z.abs().max()) > 88 else ""
     for (name, rule), mine, torchs in zip(_RULES.items(), got, want, strict=True):
         is_anothers = name == "dz" and _is_of_another_loss(mine, z, target)
-        with saying(ANOTHER_LOSS if is_anothers else rule if is_first else ""):
+        said = ANOTHER_LOSS if is_anothers else rule if is_first else ""
+        with saying(said), explaining_nan(got, far_out):
             expect_named(name, mine, torchs, tolerance=tolerance)
 
 
@@ -162,9 +169,9 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 
 @loss_curvature.wrong(
     "p_constant",
-    "For the second backward p is a constant here: it was made where torch records nothing, as in "
-    "forward, under no_grad or by a torch.autograd.grad without create_graph=True, or it was "
-    "detached. Make it from z itself, in backward, where torch records.",
+    "For the second backward p is a constant here: p, or what it is made of, comes from where "
+    "torch records nothing, as from forward, no_grad or a torch.autograd.grad without "
+    "create_graph=True, or was detached. Make it from z itself, in backward, where torch records.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     return _own(lambda z, *others: _right(z.detach(), *others), z, target, v)
@@ -224,8 +231,8 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 
 loss_curvature.wrong(
     "one_answer",
-    "backward gave one answer. forward has two inputs, z and target, so there are two answers: "
-    "None for the target.",
+    "torch counted one answer. forward has two inputs, z and target, so backward returns a tuple "
+    "of two: None for the target. A list counts as one.",
     loss_curvature=lambda z, target, v: _own(lambda *saved: _right(*saved)[0], z, target, v),
 )
 
@@ -273,8 +280,8 @@ def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
 
 @loss_curvature.wrong(
     "dloss_constant",
-    "dz is right, but dloss was taken for a number, as with float, item or detach. It has a "
-    "history, too: here the loss is squared, and what arrives depends on z.",
+    "dz is right, but the factor in the place of dloss has no history, as after float, item or "
+    "detach. dloss has one: here the loss is squared, and what arrives depends on z.",
 )
 def _(z: Tensor, target: Tensor, v: Tensor) -> Triple:
     return _own(lambda z, target, dloss: _right(z, target, dloss.detach()), z, target, v)

@@ -22,6 +22,11 @@ from .schedules import (
 
 Pair = tuple[int, int]
 
+NO_FLOATS = (
+    "Bytes and FLOPs are integers, and so are their sums. A float has 53 bits, and rounds what is "
+    "larger."
+)
+
 
 @lab.question(
     "schedule_cost",
@@ -49,6 +54,7 @@ def schedule_cost(student: Student, draw: Draw) -> None:
         ([3, 1, 2], [2, 3, 5], [0, 1, 2]),
         ([7], [2], [0]),
         ([3, 0, 2], [5, 6, 7], [0, 1]),  # an activation without bytes is kept all the same
+        ([3, 0, 2, 1], [5, 6, 7, 0], [0]),  # or made again, and a layer may cost nothing
         ([2**40 + 1, 2**40 + 3, 5, 7], [2**60 + 1, 3, 2**60 + 5, 9], [0, 1]),  # no float has them
         ([2, 3, 1, 4, 2, 5, 3, 1, 6, 4, 2, 7], [5, 1, 4, 2, 6, 3, 7, 2, 5, 4, 1, 3], [0]),
         ([2, 3, 1, 4, 2, 5, 3, 1, 6, 4, 2, 7], [5, 1, 4, 2, 6, 3, 7, 2, 5, 4, 1, 3], [0, 5, 11]),
@@ -63,14 +69,16 @@ def schedule_cost(student: Student, draw: Draw) -> None:
 
 def _which(got: Any, want: Pair, nbytes: Ints, flops: Ints, keep: Keep) -> str:
     """What the two numbers are made of, where one of them is wrong or both."""
-    if not isinstance(got, (list, tuple)) or list(map(type, got)) != list(map(type, want)):
+    if not isinstance(got, (list, tuple)) or len(got) != len(want):
         return ""
+    if list(map(type, got)) != list(map(type, want)):
+        return NO_FLOATS if all(isinstance(n, (int, float)) for n in got) else ""
     held = held_at_peak(nbytes, keep)
     ran = [i - 1 for i in range(len(flops)) if i not in keep]
     if got[1] == want[1] and not ran:
         return (
-            "The FLOPs are right: nothing runs again. The peak is there all the same, at the end "
-            f"of the forward, where activations {held} are held."
+            "The FLOPs are right: nothing runs again. The peak is at the end of the forward, where "
+            f"activations {held} are held."
         )
     if got[1] == want[1]:
         return f"The FLOPs are right. The peak comes while activations {held} are held."

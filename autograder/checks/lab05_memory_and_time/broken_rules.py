@@ -165,8 +165,8 @@ def _of_their_sizes(held: Plain, want: Plain) -> Iterator[str]:
     mine, right = _sizes(held), _sizes(want)
     for (pool, total), times in (mine - right).items():
         yield (
-            f'Of segments of the pool "{pool}" with {total} bytes there are '
-            f"{right[pool, total] + times}, and the allocator holds {right[pool, total]}. "
+            f'Segments of the pool "{pool}" with {total} bytes: {right[pool, total] + times} here, '
+            f"{right[pool, total]} in the allocator. "
             "cudaMalloc was asked for another one here, or empty_cache kept one that goes."
         )
 

@@ -72,6 +72,7 @@ def how_served(student: Student, draw: Draw) -> None:
         _case(WHOLE[1:2] + WHOLE[:1] + [("free", "a")], 6 * MIB, 30 * MIB),  # 24 + 6
         _case(WHOLE[1:2] + WHOLE[:1] + [("free", "a")], 8 * MIB, 30 * MIB),  # and 2 MiB to spare
         _case(WHOLE, 0, 25 * MIB + 5),
+        _case(WHOLE, 0, 24 * MIB - 1024),  # too little is left over to be split off
         _case(WHOLE, 0, 17 * MIB + 10),
         _case([*WHOLE[:-1], ("free", "c")], 0, MIB + 1),
         _case(SPLINTERS, 2 * MIB, 6 * MIB + 5),
@@ -89,6 +90,7 @@ def how_served(student: Student, draw: Draw) -> None:
         _case(THREE_WHOLE, 0, 40 * MIB),  # takes all three, and they have more
         _case(SMALL_WHOLE, 18 * MIB, 9 * MIB),  # the small segment's 2 MiB are what lacks
         _case(SMALL_WHOLE, 18 * MIB - 1, 9 * MIB),
+        _case([*SMALL_WHOLE, ("free", "a")], 0, 26 * MIB),  # a segment of each pool goes back
         _case([("alloc", "a", 400 * MIB, 0), ("free", "a")], 30 * MIB, 2 * MIB),
         _case(FREE_IN_FRONT, 30 * MIB, 6 * MIB),  # behind it lies a smaller one
         _case([], 2 * MIB - 1, 1),

@@ -116,7 +116,8 @@ def _checked(got: Any, work: Work, result: str) -> Plan:
         why = "The arithmetic stays the same: no piece of work is left out."
         raise Wrong(expected="all of the work", got=f"a plan without {missing[0]}", why=why)
     if result in gone:
-        raise Wrong(expected=f"{result} at the end", got="it is freed")
+        why = "The result is wanted when the plan is over: it stays, and everything else may go."
+        raise Wrong(expected=f"{result} at the end", got="it is freed", why=why)
     return [(verb, name) for verb, name in plan]
 
 

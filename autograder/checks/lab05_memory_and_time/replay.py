@@ -92,6 +92,13 @@ TIE: Requests = [
     ("alloc", "c", 13 * MIB + 5, 0),
 ]
 
+OLDER_IS_LARGER: Requests = [  # and the smaller free block is in a segment of its own
+    ("alloc", "a", 14 * MIB, 0),
+    ("alloc", "b", 12 * MIB, 0),
+    ("free", "a"),
+    ("free", "b"),
+    ("alloc", "c", 12 * MIB - 600, 0),
+]
 TWINS: Requests = [  # two free blocks of one size in one segment
     *(("alloc", f"a{n}", 3 * MIB, 0) for n in range(5)),
     ("free", "a1"),
@@ -158,7 +165,8 @@ def replay(student: Student, draw: Draw) -> None:
     """
     # TIE comes late: who takes the younger of equals there has the right segments in another order.
     fixed = [BEST_FIT[:1], BEST_FIT, MERGE, LEFTOVER, STREAMS, CACHE, TIE_FARTHER_IN, TIE, TWINS]
-    fixed += [JOINED, BORDERS, KEPT, RELEASED, NAMED_AGAIN, NAMED_ALIKE, ROUNDED_FIRST, []]
+    fixed += [JOINED, BORDERS, KEPT, RELEASED, NAMED_AGAIN, NAMED_ALIKE, ROUNDED_FIRST]
+    fixed += [OLDER_IS_LARGER, []]
     drawn = [drawn_requests(draw, 40, streams=1 + n % 2) for n in draw.cases(4)]
     cases = [(requests,) for requests in fixed + drawn]
     for (requests,), got in zip(cases, student.each("replay", cases), strict=True):

@@ -63,15 +63,25 @@ def declare_head(student: Student, draw: Draw) -> None:
             with explained(_RAISED):
                 _expect_head(room, draw.tensor(n, 12), draw.tensor(9, 12), draw.tensor(9))
                 _expect_capped(room, draw.tensor(n, 9), 0.5)
+                _expect_capped(room, draw.tensor(9, 6).T, 0.5)  # written too where it is no row
                 _expect_top(room, draw.tensor(n, 9))
 
 
 def _expect_head(room: Student, x: Tensor, w: Tensor, b: Tensor) -> None:
-    expect_close(room.call("declared", "declare_head", "head", x, w, b), head(x, w, b))
-    y = room.call("declared", "declare_head", "head", x, w)
-    expect_close(y, head(x, w, torch.zeros(9)))
+    with within("", why=_NOT_HEAD):
+        expect_close(room.call("declared", "declare_head", "head", x, w, b), head(x, w, b))
+        y = room.call("declared", "declare_head", "head", x, w)
+        expect_close(y, head(x, w, torch.zeros(9)))
 
 
+_NOT_HEAD = (
+    "head_kernel adds b where there is one: is it the kernel of head, and does it get x, w and b "
+    "as they came?"
+)
+_NOT_TOP = (
+    "top_kernel finds the k largest, or the k smallest where largest is False: is it the kernel of "
+    "top, and does it get k and largest as they came?"
+)
 _NOT_Z = "cap_ writes into z, and what it returns is z. Is its kernel cap_kernel?"
 
 
@@ -94,8 +104,9 @@ def _expect_top(room: Student, z: Tensor) -> None:
             "two tensors",
             where="in what top returned",
         )
-        expect_close(got[0], values)
-        expect_close(got[1], places)
+        with within("", why=_NOT_TOP):
+            expect_close(got[0], values)
+            expect_close(got[1], places)
 
 
 def _expect_schema(op: str, declared: Any, want: str) -> None:

@@ -52,6 +52,7 @@ def fake_head(student: Student, draw: Draw) -> None:
         {"bias": False},
         {"dtype": torch.float64},
         {"device": ELSEWHERE},
+        {"dtype": torch.float16},
         {"dtype": torch.bfloat16, "device": ELSEWHERE, "bias": False},
     ]
     with room_for_python(student, "fake_head") as room:

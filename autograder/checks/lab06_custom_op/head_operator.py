@@ -158,6 +158,8 @@ def _unwelcome(draw: Draw) -> Iterator[Refused]:
     yield Refused(x[:, :, None].expand(n, d, 2), deep, b, (), "x_of_three_dimensions")
     yield Refused(x.double(), w, None, (), "weight_of_another_dtype")
     yield Refused(x[:0], w.double(), None, (), "weight_of_another_dtype")  # no row to be written
+    for of_b in (b, b.double()):  # with a bias, whichever of the two it is like
+        yield Refused(x[:0], w.double(), of_b, (), "weight_of_another_dtype")
     yield Refused(x.double(), w.double(), b, (), "bias_of_another_dtype")
     yield Refused(x[:0], w, b.double(), (), "bias_of_another_dtype")
     # two dtypes of which neither is float64, or one as wide as float64: two kernels are no two sets

@@ -29,6 +29,7 @@ FIRST = (  # N, layouts of x, w and b: what fails first names a misconception
     (3, "strided", "offset", "offset"),
     (3, "contiguous", "contiguous", "expanded"),  # tokens that differ: the bias alone is new
     (17, "expanded", "strided", "expanded"),
+    (3, "contiguous", "expanded", "contiguous"),  # words that differ by the bias alone
 )
 
 
@@ -46,6 +47,7 @@ def cases(draw: Draw, *, roomy: bool = False) -> Iterator[Given]:
         )
         yield _with_room(draw, given) if roomy and not k else given
     yield _rows_apart(draw)
+    yield _few_words(draw)
     for _ in draw.cases(2):
         yield _drawn(draw, draw.integer(2, 40), *(draw.choice(LAYOUTS) for _ in range(3)))
 
@@ -75,6 +77,14 @@ def _rows_apart(draw: Draw) -> Given:
     x[2] = 0.0
     d = x.shape[1] - 5
     return Given(x[:, :d], w[:, :d], b)
+
+
+def _few_words(draw: Draw) -> Given:
+    """Fewer words than a tile is wide. The features of a token, and of a word, are one number, in
+    memory that is so large that whoever takes another stride stays inside."""
+    n, v, d = 20, draw.integer(3, 7), draw.integer(33, 40)
+    x, w = (draw.tensor(size * d, 1)[:size].expand(size, d) for size in (n, v))
+    return Given(x, w, draw.tensor(v))
 
 
 def _with_room(draw: Draw, given: Given) -> Given:

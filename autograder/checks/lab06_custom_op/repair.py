@@ -107,9 +107,17 @@ def _expect_repaired(room: Student, draw: Draw) -> None:
             _expect_found(got, kind, suspect, head(x, w, b))
 
 
+_NOT_THE_HEAD = (
+    "Your edits leave no fault in this call, and y is not the head's. y[n, v] is b[v] and D "
+    "products, for each n below N and each v below V; threads that have no such element bring "
+    "their places of the tiles all the same."
+)
+
+
 def _expect_found(got: Any, kind: str, suspect: str, want: Tensor) -> None:
     found, y = expect_tuple(got, 2, "the kind of fault, and y")
-    expect_close(y, want)
+    with within("", why=_NOT_THE_HEAD):
+        expect_close(y, want)
     why = f"Here the repair works, and the fault has another name. {FAULTS[kind]}"
     with within(f"of {suspect}'s kernel", why=why):
         expect_equal(found, kind)

@@ -26,6 +26,7 @@ from .kernels import (
     blocks,
     faulty,
     float16,
+    is_right,
     judge_kernel,
     list_wrong,
     output,
@@ -57,8 +58,25 @@ def fused_backward_kernel(student: Student, draw: Draw) -> None:
     As in fused_loss_kernel, with lse (N,) and the cotangent dloss (N,) -> dx (N, D), dw (V, D), db
     (V,), all contiguous; dw and db are 0 before the launch; grid (ceil(N / ROWS),).
     """
-    judge_kernel(student, "fused_backward_kernel", draw, _cases, MISREADINGS)
-    judge_kernel(student, "fused_backward_kernel", draw, _beyond, MISREADINGS)
+    judge_kernel(student, "fused_backward_kernel", draw, _cases, MISREADINGS, _seen)
+    judge_kernel(student, "fused_backward_kernel", draw, _beyond, MISREADINGS, _seen)
+
+
+_ALONE = {
+    "dx_ptr": "dw and db are right, and dx is not: dx[n] adds up dz[n, v] * w[v] over all words.",
+    "dw_ptr": "dx and db are right, and dw is not: dw[v] adds up dz[n, v] * x[n] over all tokens.",
+    "db_ptr": "dx and dw are right, and db is not: db[v] adds up dz[n, v] over all tokens, "
+    "whichever program has them.",
+}
+_DZ = (
+    "dz[n, v] is softmax - onehot, times dloss[n]: the 1 is taken off at the target, whichever "
+    "word that is, and dloss may be below 0."
+)
+
+
+def _seen(case: Case, stored: Stored) -> str:
+    off = [name for name, want in case.want.items() if not is_right(stored[name], want)]
+    return _ALONE[off[0]] if len(off) == 1 else _DZ
 
 
 def _cases(draw: Draw) -> Iterator[Case]:
@@ -68,6 +86,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, 16, 64, 16, (16, 16), shift=300.0)
     yield _case(draw, 1, 2, 16, (16, 16), scale=0.1)  # so near that softmax - onehot keeps digits
     yield _case(draw, 3, 44, 16, (16, 16), scale=TINY)
+    yield _case(draw, 3, 42, 16, (16, 16), x="expanded")
     for _ in draw.cases(2):
         n, v = draw.integer(2, 40), draw.integer(41, 99)
         x = draw.choice(("contiguous", "transposed", "offset"))
@@ -441,7 +460,8 @@ MISREADINGS = {
         _by(_times_p),
     ),
     "logits_in_float16": Misreading(
-        "The logits are computed again with factors in float16, which the forward did not do.",
+        "The logits are computed again with factors of ten bits, which the forward did not do: "
+        'rounded to tf32, as by tl.dot without input_precision="ieee", or to float16.',
         _logits_in_float16,
     ),
     "in_tf32": Misreading(

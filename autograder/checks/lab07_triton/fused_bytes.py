@@ -38,8 +38,31 @@ def fused_bytes(student: Student, draw: Draw) -> None:
         got = expect_tuple(student.call("fused_bytes", *case), 2, "(read, written), twice")
         for place, mine, want in zip(("before", "after"), got, _counted(*case), strict=True):
             with within(f"{place} the fusion,"):
-                why = "" if case[0] else _NO_TOKEN
+                why = _about(place, mine, want) if case[0] else _NO_TOKEN
                 expect_equal(mine, want, why=_PARTS if _holds_floats(mine) else why)
+
+
+_RULES = {
+    "before": (
+        "Each program of linear_kernel loads its rows of x and its words of w and b. The loss "
+        "kernel loads each row of z once, and its target, of 8 bytes. What hangs over an edge "
+        "moves nothing.",
+        "Each logit is stored once, of itemsize bytes, and for each row of z a loss of 4.",
+    ),
+    "after": (
+        "Each program loads its rows of x and their targets once, of 8 bytes, and all of w and b. "
+        "What hangs over an edge moves nothing.",
+        "For each token a loss and an lse are stored, of 4 bytes each, and nothing else.",
+    ),
+}
+
+
+def _about(place: str, mine: Any, want: tuple[int, int]) -> str:
+    """What moves there, where a number of bytes is another."""
+    if not isinstance(mine, (list, tuple)) or len(mine) != len(want):
+        return ""
+    rules = zip(mine, want, _RULES[place], strict=True)
+    return next((rule for got, bytes_, rule in rules if got != bytes_), "")
 
 
 _PARTS = (

@@ -75,6 +75,8 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield case_of(draw, 4, 50, 16, (16, 16), first=130.0)
     yield case_of(draw, 3, 44, 16, (16, 16), scale=HUGE, w_scale=1 / HUGE)
     yield case_of(draw, 4, 50, 16, (16, 16), first=-130.0)
+    yield case_of(draw, 3, 42, 16, (16, 16), x="expanded")
+    yield case_of(draw, 1, 42, 16, (16, 16), x="expanded")  # all features of the token are one
     for _ in draw.cases(2):
         n, v = draw.integer(2, 40), draw.integer(41, 99)
         x = draw.choice(("contiguous", "transposed", "offset"))
@@ -89,7 +91,8 @@ def case_of(
     targets are any words; where the first tile is higher, one of them is far below it."""
     of_x, of_w, of_b = draw.tensor(n, d, layout=x), draw.tensor(v, d), draw.tensor(v) + shift
     of_b[: tiles[1]] += first
-    of_x *= scale
+    if scale != 1.0:  # what is expanded is not written
+        of_x *= scale
     of_w *= w_scale
     t = draw.integers(n, low=0, high=v - 1)
     if first:

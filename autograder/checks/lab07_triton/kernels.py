@@ -192,7 +192,7 @@ def judged(
     for case in cases:
         stored = _launched(launch, case)
         try:
-            with within(case.sizes):
+            with within(f"{case.sizes},"):
                 _expect_stored(stored, case)
         except Wrong as wrong:
             why = _sentence(launch, case, cases, misreadings) if misreadings else ""
@@ -391,7 +391,7 @@ def as_if_exchanged(t: Tensor) -> Tensor:
 def _read(t: Tensor, strides: tuple[int, ...]) -> Tensor:
     memory = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())[int(t.storage_offset()) :]
     mine = torch.zeros(len(memory), dtype=torch.bool)
-    mine.as_strided(t.shape, t.stride()).fill_(True)
+    mine[torch.arange(len(memory)).as_strided(t.shape, t.stride())] = True  # a stride may be 0
     last = sum((n - 1) * stride for n, stride in zip(t.shape, strides, strict=True))
     if last >= len(memory) or not bool(mine.as_strided(t.shape, strides).all()):
         raise Fault("out_of_bounds", "strides ignored")

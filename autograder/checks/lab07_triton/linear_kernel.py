@@ -55,7 +55,13 @@ def linear_kernel(student: Student, draw: Draw) -> None:
 
     x (N, D), w (V, D), b (V,) -> y (N, V); grid (ceil(N / ROWS), ceil(V / WORDS)).
     """
-    judge_kernel(student, "linear_kernel", draw, _cases, MISREADINGS)
+    judge_kernel(student, "linear_kernel", draw, _cases, MISREADINGS, lambda case, stored: _RULE)
+
+
+_RULE = (
+    "y[n, v] is b[v] and the D products x[n, d] * w[v, d], each of them once, whatever N, V, D and "
+    "the tiles are."
+)
 
 
 def _cases(draw: Draw) -> Iterator[Case]:
@@ -68,6 +74,8 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, (1, 1, 1), (16, 16, 16))
     yield _case(draw, (33, 70, 48), (32, 16, 16), x="offset", w="strided")
     yield _case(draw, (4, 25, 18), (16, 32, 16), scale=TINY)
+    yield _case(draw, (5, 22, 19), (16, 32, 16), x="expanded", b="expanded")
+    yield _case(draw, (1, 20, 18), (16, 32, 16), x="expanded", w="expanded")
     for _ in draw.cases(2):
         sizes = draw.integer(2, 40), draw.integer(41, 80), draw.integer(17, 39)
         tiles = tuple(draw.choice((16, 32)) for _ in range(3))
@@ -83,8 +91,9 @@ def _case(
     (n, v, d), (rows, words, features) = sizes, tiles
     of_x, of_w = draw.tensor(n, d, layout=x), draw.tensor(v, d, layout=w)
     of_b, of_y = draw.tensor(v, layout=b), output(draw, n, v, layout=y)
-    of_x *= scale
-    of_b *= scale
+    if scale != 1.0:  # what is expanded is not written
+        of_x *= scale
+        of_b *= scale
     given = {
         "x_ptr": of_x, "w_ptr": of_w, "b_ptr": of_b, "y_ptr": of_y, "N": n, "V": v, "D": d,
         "x_n": of_x.stride(0), "x_d": of_x.stride(1), "w_v": of_w.stride(0),

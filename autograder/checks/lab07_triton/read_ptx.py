@@ -60,14 +60,13 @@ def _expect_facts(got: Any, want: Facts, ptx: str) -> None:
         raise Wrong(expected=_FORM, got=describe(sorted(map(str, got))))
     for name in NAMES:
         with within(f"{name},"):
-            expect_equal(got[name], want[name], why=_why(ptx, name, got[name], want))
+            expect_equal(got[name], want[name], why=_why(ptx, name, got, want))
 
 
-def _why(ptx: str, name: str, got: Any, facts_of: Facts) -> str:
-    """The sentence of the one misreading that finds the same in this text, and what is right in all
-    that was compared before; or what is true of any other."""
-    want = facts_of[name]
-    right = {one: facts_of[one] for one in NAMES[: NAMES.index(name)]}
+def _why(ptx: str, name: str, found: Facts, right: Facts) -> str:
+    """The sentence of the one misreading that finds the same in this text, all of it; or what is
+    true of any other."""
+    got, want = found[name], right[name]
     many = name in ("loads", "stores")
     if many and not isinstance(got, dict):
         return "loads and stores are dicts: for each width in bytes how many accesses have it."
@@ -75,25 +74,27 @@ def _why(ptx: str, name: str, got: Any, facts_of: Facts) -> str:
         return "A width in bytes is a number: the keys of loads and stores are ints."
     if not many and not isinstance(got, int):
         return "masked, mma and registers are numbers, each an int."
-    same = []
-    for sentence, reader in _WRONG.values():
-        theirs = reader(ptx)
-        if theirs[name] == got and all(theirs[one] == value for one, value in right.items()):
-            same.append(sentence)
+    same = [sentence for sentence, reader in _WRONG.values() if reader(ptx) == found]
     if len(same) == 1:
         return same[0]
     for width in sorted({*got, *want}) if many else ():
         if (mine := got.get(width, 0)) != (there := want.get(width, 0)):
             return (
-                f"Accesses of {width} bytes: there are {there}, and {mine} were counted. What "
+                f"Accesses that are {width} bytes wide: {there} in the text, {mine} counted. What "
                 "stands behind // is none; with a predicate or modifiers it is one too."
             )
-    return {"registers": _DECLARED, "mma": _MULTIPLY}.get(name, "")
+    return {"registers": _DECLARED, "mma": _MULTIPLY, "masked": _GUARDED}.get(name, "")
+
+
+_GUARDED = (
+    "A load from global memory or a store to it has a predicate where its line begins with @%p1 or "
+    "@!%p1, of any number: each of them counts, and no other line does."
+)
 
 
 _DECLARED = (
-    "How many registers %r there are, stands between < and > in the line that declares them: "
-    ".reg .b32. What the instructions name is not asked."
+    "The number of registers %r stands between < and > in the line that declares them, .reg .b32. "
+    "What the instructions name is not asked."
 )
 
 

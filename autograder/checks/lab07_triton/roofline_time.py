@@ -69,7 +69,7 @@ def roofline_time(student: Student, draw: Draw) -> None:
         with known_by_this_call(roofline_time, student, (seconds, named), kernels, machine):
             _expect_seconds(seconds, sum(max(_times(kernel, machine)) for kernel in kernels))
             with within("the roofs,"):
-                expect_equal(named, list(roofs), why=_names(named))
+                expect_equal(named, list(roofs), why=_names(named, roofs))
 
 
 def _machine(draw: Draw) -> Machine:
@@ -105,14 +105,17 @@ _LONGEST = (
 )
 
 
-def _names(named: Any) -> str:
-    """What is wrong with the names of roofs, whichever kernels they are for."""
-    if isinstance(named, (list, tuple)) and all(name in ROOFS for name in named):
+def _names(named: Any, roofs: Sequence[str]) -> str:
+    """What is wrong with the names of roofs, if they are not the right ones in another order."""
+    if not isinstance(named, (list, tuple)) or any(name not in ROOFS for name in named):
+        return (
+            'A roof is named as in the dictionaries: a list with "bytes", "flops" or "exps" for '
+            "each kernel."
+        )
+    if len(named) != len(roofs) or sorted(named) == sorted(roofs):
         return ""
-    return (
-        'A roof is named as in the dictionaries: a list with "bytes", "flops" or "exps" for each '
-        "kernel."
-    )
+    place = next(k for k, roof in enumerate(roofs) if named[k] != roof)
+    return f"Of kernel {place + 1} the {roofs[place]} take longest: each kernel has its own roof."
 
 
 def _all_at_once(kernels: Sequence[Kernel], machine: Machine) -> float:

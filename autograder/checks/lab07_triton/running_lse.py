@@ -32,6 +32,7 @@ _SCALES = (
     "The total of the tile with the larger top counts in full, and that of the other tile exp(its "
     "top - the larger) times, row by row."
 )
+_ROWS = "For each row a number comes back, in a tensor (N,), also where N is 1."
 _PAIR = "Two tensors come back: (top, total). Without both of them the next tile cannot be merged."
 
 
@@ -64,10 +65,13 @@ def running_lse(student: Student, draw: Draw) -> None:
         _expect_merged(student, *_emptied(a, b, empty))
     a, _ = _tiles(draw, 4, -3, 3, 2)
     _expect_merged(student, a, a.clone())  # with the same top
+    a -= a.amax(1, keepdim=True)
+    _expect_merged(student, a, a - 1)  # a top of 0 is a top
     _expect_merged(student, *_tiles(draw, 64, 4000, 4005, 2))  # digits that a logarithm would lose
     for n in draw.sizes(1, 0, 7):
         low = draw.integer(-300, 300)
         tiles = _tiles(draw, n, low, low + draw.integer(1, 60), draw.integer(3, 6))
+        _expect_merged(student, *tiles[:2])
         _expect_folded(student, tiles)
 
 
@@ -126,15 +130,20 @@ def _expect_state(got: Any, z: Tensor) -> None:
     want_top, want_total = state(z)
     for name, mine, want in (("top", top, want_top), ("total", total, want_total)):
         if not isinstance(mine, Tensor) or mine.shape != want.shape:
-            raise Wrong(expected=_FORM, got=describe(mine), where=f"in {name}")
+            raise Wrong(expected=_FORM, got=describe(mine), where=f"in {name}", why=_ROWS)
     if not torch.equal(top, want_top):
         why = _BELOW if bool((top < want_top).any()) else ""
         why = _ABOVE if bool((top > want_top).any()) else why
         if bool((top.isfinite() & (want_top == -math.inf)).any()):
             why = _FINITE
-        raise Wrong(expected=f"top {want_top.tolist()}", got=f"top {top.tolist()}", why=why)
+        raise Wrong(expected=f"top {_shown(want_top)}", got=f"top {_shown(top)}", why=why)
     with within("total"), saying(_SCALES if total.dtype == want_total.dtype else ""):
         expect_close(total, want_total, tolerance=TOLERANCE)
+
+
+def _shown(top: Tensor) -> list[float]:
+    """Its numbers, with the digits of a float32."""
+    return [float(f"{value:.8g}") for value in top.tolist()]
 
 
 def _merge(a: State, b: State, scale: Callable[[Tensor, Tensor], Tensor], by: Any) -> State:

@@ -228,8 +228,8 @@ _WRONG = {
         ),
     ),
     "banks_of_elements": (
-        "Each element is given a bank of its own. A bank is 4 bytes wide: two float16 that lie in "
-        "one word are one access.",
+        "Each element is given a bank of its own. A bank is 4 bytes wide: two float16 in one word "
+        "are one access, and a float64 is two words.",
         lambda first, stride, columns, itemsize: (
             _answer()(first, stride, columns, itemsize)[0],
             _ways([place // itemsize * BANK_BYTES for place in

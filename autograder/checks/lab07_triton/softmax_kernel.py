@@ -65,6 +65,8 @@ def _cases(draw: Draw) -> Iterator[Case]:
     yield _case(draw, 4, 64)
     yield _case(draw, 3, 1)
     yield _case(draw, 2, 29, shift=-10.0, scale=1e17)  # below each -1e9 that is meant as -inf
+    yield _case(draw, 3, 18, x="expanded", b="expanded")
+    yield _case(draw, 1, 22, x="expanded")  # all logits of the row are one
     for _ in draw.cases(2):
         x, y = draw.choice(LAYOUTS), draw.choice(("contiguous", "transposed"))
         yield _case(draw, draw.integer(2, 5), draw.integer(2, 90), x=x, y=y)
@@ -78,11 +80,13 @@ def _case(
     """shift: of all x, bias: of all b: the softmax stays, exp overflows or vanishes;
     scale: of x with its shift; apart: of the first x and the last b, which are of two words."""
     given_x, given_b = draw.tensor(n, v, layout=x), draw.tensor(v, layout=b)
-    given_x += shift
-    given_x *= scale
-    given_b += bias
-    given_x[:, 0] += apart
-    given_b[-1] += apart
+    if x != "expanded":  # whose elements share their memory
+        given_x += shift
+        given_x *= scale
+        given_x[:, 0] += apart
+    if b != "expanded":
+        given_b += bias
+        given_b[-1] += apart
     out = output(draw, n, v, layout=y)
     given = {
         "x_ptr": given_x, "b_ptr": given_b, "y_ptr": out, "V": v,

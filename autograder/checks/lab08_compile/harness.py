@@ -128,8 +128,11 @@ class _Looking(fx.Interpreter):
         return result
 
 
+_OPERATOR = "lab08.words_needed"
+
+
 def _own(graph_module: fx.GraphModule) -> list[fx.Node]:
-    return [n for n in graph_module.graph.nodes if str(n.target).startswith("lab08.")]
+    return [n for n in graph_module.graph.nodes if str(n.target).startswith(_OPERATOR)]
 
 
 def _expected(node: fx.Node) -> tuple[Any, ...]:
@@ -175,7 +178,8 @@ def one_graph(xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Any:
     flat = [t for pair in results for t in pair] if pairs else []
     if not watch.has_made(flat):
         return results, 0
-    if len(results) == len(xs) and all(map(_are_close, results, _steps(xs, w, b, limit))):
+    alike = len(results) == len(xs) and all(map(_are_close, results, _steps(xs, w, b, limit)))
+    if alike and watch.graphs == 1:  # more than one is wrong without that
         for x, pair in zip(xs, results, strict=True):
             _expect_to_follow(x, pair, watch, w, b, limit)
     return results, watch.graphs

@@ -56,12 +56,7 @@ def one_graph(student: Student, draw: Draw) -> None:
             limit = (1 + k % 2 / 2) * LIMIT
             w, b = draw.tensor(9, 6), draw.tensor(9)
             xs = _different(draw, w, b, limit)
-            got = _answered(room, xs, w, b, limit)
-            _expect_steps(got, xs, w, b, limit)
-            if got[1] != 1:
-                several = isinstance(got[1], int) and got[1] > 1
-                why = SEVERAL if several else ""
-                raise Wrong(expected="1 graph", got=f"{describe(got[1])} graphs", why=why)
+            _expect_one_graph(room, xs, w, b, limit)
         xs, w, b = _of_few_and_many_rows(draw)
         tiny = 2.0**-20  # a small number added to a divisor is then no small number
         huge = 2.0**75  # a large logit times the limit is inf then
@@ -74,7 +69,7 @@ def one_graph(student: Student, draw: Draw) -> None:
             ([huge * x for x in xs[:2]], huge * LIMIT),
             (xs[:2], 1e300),  # float32 has no such number
         ):
-            _expect_steps(_answered(room, given, w, b, limit), given, w, b, limit)
+            _expect_one_graph(room, given, w, b, limit)
 
 
 def _of_few_and_many_rows(draw: Draw) -> tuple[list[Tensor], Tensor, Tensor]:
@@ -94,6 +89,15 @@ SEVERAL = (
     "is an error; if nothing does, the step was compiled again, as for a number that is another "
     "in each call. Decide nothing in Python that depends on the values."
 )
+
+
+def _expect_one_graph(room: Student, xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> None:
+    got = _answered(room, xs, w, b, limit)
+    _expect_steps(got, xs, w, b, limit)
+    if got[1] != 1:
+        several = isinstance(got[1], int) and got[1] > 1
+        why = SEVERAL if several else ""
+        raise Wrong(expected="1 graph", got=f"{describe(got[1])} graphs", why=why)
 
 
 def _answered(room: Student, xs: list[Tensor], w: Tensor, b: Tensor, limit: float) -> Any:

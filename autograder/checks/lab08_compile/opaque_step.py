@@ -337,8 +337,8 @@ def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
 
 @opaque_step.wrong(
     "no_operator",
-    "The results are right, and came out of no graph with the operator in it. Was `step` "
-    "compiled, does it call the custom operator, and is what it returns handed on as it is?",
+    "The results are right, and came out of no graph with `lab08::words_needed` in it. Was `step` "
+    "compiled, does it call that operator, and is what it returns handed on as it is?",
 )
 def _(xs: list[Tensor], w: Tensor, b: Tensor, p: float) -> Answered:
     results, _ = _answered(xs, w, b, p)

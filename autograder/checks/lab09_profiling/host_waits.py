@@ -46,14 +46,16 @@ LONGER = (
     "This is longer than this function's waits. They are the calls named `...Synchronize`, and "
     "last as long as those."
 )
-IN_A_FUNCTION = (
-    "Each wait here is in a function of the program: one on its thread and around it, whose name "
-    "does not begin as torch's do."
+NO_FUNCTION = (
+    "Around a wait there may be no function of the program on its thread: such a wait does not "
+    "count. One whose innermost function is torch's may have one further out."
 )
+_HOOKED = ("utils/hooks.py(53)", "nn/utils/clip_grad.py(124)", "_tensor.py(741)")
 _RAISED = {
     "KeyError": "Not every event has a `dur`: the ends of arrows (`ph` is `s` or `f`) have none.",
-    "StopIteration": IN_A_FUNCTION,
-    "ValueError": IN_A_FUNCTION,
+    "IndexError": NO_FUNCTION,
+    "StopIteration": NO_FUNCTION,
+    "ValueError": NO_FUNCTION,
 }
 
 
@@ -128,13 +130,15 @@ def _is_elsewhere(name: Any, events: Sequence[Event]) -> bool:
 def _drawn(draw: Draw) -> tuple[list[Event], list[tuple[str, float]]]:
     """One function waits while much is queued, one waits longer than that and only once,
     another twice while little is, a last one through torch's own function, for a stream, an
-    event and all streams, one on autograd's thread, and one between steps and one behind them; a
-    thread that loads data runs a function around each wait. A folder of the program's own is called
-    torch, another begins so.
+    event and all streams, one on autograd's thread, one there in torch's function alone, and one
+    between steps and one behind them; a thread that loads data runs a function around each wait. A
+    folder of the program's own is called torch, another begins so, and a function in each has the
+    same name. One stands above the function that calls it, one below.
 
     In the list, who waits less comes before who waits more, and so do their waits."""
     long, short, through, once = draw.shuffled(HELPERS)[:4]
-    names = {name: draw.integer(5, 400) for name in (long, short, through, once)}
+    names = {name: draw.integer(5, 400) for name in (through, once)}
+    names |= {long: draw.integer(5, 19), short: draw.integer(121, 400)}
     files = {name: draw.choice(("train.py", "metrics.py", "losses.py")) for name in names}
     files[long] = f"runs/torch/{files[long]}"
     files[short] = f"torchtools/{files[short]}"
@@ -181,15 +185,16 @@ def _step(
     long, short, through, once = names
 
     def called(name: str, inside: Sequence[Any]) -> Span:
-        return function(draw, name, inside, file=own[name])
+        return function(draw, long if name == short else name, inside, file=own[name])
 
     forward = [module(draw, operators(draw, 3, (4, 9))), called(short, [read_number(draw)])]
     if step == 0:
         forward.append(called(short, [read_number(draw)]))
     if step == 1:
         forward += [*operators(draw, 4, (290, 330)), called(once, [read_number(draw)])]
+    hook = function(draw, "hook", [read_number(draw)], file=f"torch/{draw.choice(_HOOKED)}")
     penalty = [called(short, [read_number(draw)])] * (step == 0)  # an `autograd.Function`'s
-    back = backward(draw, [*penalty, *operators(draw, 4, (150, 260))])
+    back = backward(draw, [*penalty, hook, *operators(draw, 4, (150, 260))])
     clip = function(draw, "clip_grad_norm_", [read_number(draw)], file=torchs)
     event = Wait("cudaEventSynchronize", us(draw, 0.3, 0.9))
     over = function(draw, "norms", operators(draw, 1, (4, 9)))  # when the waits begin
@@ -253,8 +258,8 @@ def _read(
         mine = [e for e in calls if e["tid"] == wait["tid"] or not threads]
         around = [e for e in mine if _holds(e, wait) or (over and e["ts"] <= wait["ts"])]
         around.sort(key=lambda e: e["ts"])
-        name = around[-1 if innermost else 0]["name"] if around else "the profiler"
-        found.append((name, wait["dur"]))
+        if around:
+            found.append((around[-1 if innermost else 0]["name"], wait["dur"]))
     return found
 
 

@@ -58,8 +58,8 @@ NONE_AT_ALL = (
 NO_SUCH = "A region is missing that launches kernels, with one call or with many, on any thread."
 COUNTED = (
     (
-        "Calls of this region are missing. Those of all steps count, on whatever thread, and "
-        "whatever they are called.",
+        "Calls of this region are missing. A call belongs to the region in which the host is at "
+        "its `ts`; those of all steps count, on whatever thread, and whatever they are called.",
         "More calls were counted than launch a kernel in this region.",
     ),
     (

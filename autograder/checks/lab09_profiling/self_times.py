@@ -38,6 +38,11 @@ TOO_LITTLE = (
     "than the operators directly inside it took."
 )
 
+NONE_LEFT = (
+    "All of its own time is missing. Each of its calls adds its duration, less what the operators "
+    "directly inside that call took."
+)
+
 
 @lab.question(
     "self_times",
@@ -92,7 +97,7 @@ def _why(got: Any, want: float, whole: float) -> str:
         return WHOLE
     if got > want:
         return TOO_MUCH if got < whole else ""
-    return TOO_LITTLE if got > CLOSE_US else ""
+    return TOO_LITTLE if got > CLOSE_US else NONE_LEFT
 
 
 def _drawn(draw: Draw) -> tuple[list[Event], Times]:

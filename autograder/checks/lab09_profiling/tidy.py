@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -104,6 +105,7 @@ def tidy(student: Student, draw: Draw) -> None:
         ("there, itself and back", "back, there and back", "itself in float32"),
         ("constant read twice", "result there and back"),
         ("there, another, and back",),
+        ("there, negated, and back", "equal but for a number"),
         *([draw.choice(list(_PARTS)) for _ in range(4)] for _ in draw.cases(2)),
     ]
     asked = [(parts, FIXED) for parts in cases]
@@ -114,8 +116,9 @@ def tidy(student: Student, draw: Draw) -> None:
         with explaining(_RAISED):
             got = student.call("tidy", rows, dtypes, fixed)
         once, every = (_listing(part) for part in expect_tuple(got, 2, _FORM, why=TWO))
-        narrowed = sum(map(_to_bfloat16, _tidied(rows, dtypes, fixed)))
-        why = LOST if _to_bfloat16(once) + _to_bfloat16(every) < narrowed else ANOTHER
+        tidied = [*chain(*_tidied(rows, dtypes, fixed))]
+        fewer = _to_bfloat16([*once, *every]) < _to_bfloat16(tidied)
+        why = LOST if fewer and _loses_digits(tidied) else ANOTHER
         _expect_same(draw, rows, once, every, fixed, why)
         if (many := len(_operators(every))) > left:
             raise Wrong(
@@ -143,6 +146,8 @@ _PARTS: dict[str, int] = {
     "result there and back": 0,
     "there and back, read second": 1,
     "there, another, and back": 2,
+    "there, negated, and back": 3,
+    "equal but for a number": 3,
 }
 
 
@@ -208,6 +213,18 @@ def _part(part: str, h: str, k: int, a: float) -> Rows:
             (f"q{k}", "aten.relu.default", [h], {}),
             _to(f"r{k}", f"p{k}", "bfloat16"),
             (f"h{k}", "aten.mul.Tensor", [f"q{k}", f"r{k}"], {}),
+        ]
+    if part == "there, negated, and back":  # what comes back is another value
+        return [
+            _to(f"p{k}", h, "float32"),
+            (f"q{k}", "aten.neg.default", [f"p{k}"], {}),
+            _to(f"h{k}", f"q{k}", "bfloat16"),
+        ]
+    if part == "equal but for a number":
+        return [
+            (f"p{k}", "aten.mul.Tensor", [h, a], {}),
+            (f"q{k}", "aten.mul.Tensor", [h, a + 1], {}),
+            (f"h{k}", "aten.add.Tensor", [f"p{k}", f"q{k}"], {}),
         ]
     if part == "result there and back":
         return [_to(f"p{k}", h, "float32"), _to(f"h{k}", f"p{k}", "bfloat16")]
@@ -344,6 +361,17 @@ def _results(rows: Rows, inputs: dict[str, Tensor], place: str) -> list[Tensor]:
 
 def _to_bfloat16(rows: Rows) -> int:
     return sum(op == CONVERT and kwargs["dtype"] == "bfloat16" for _, op, _, kwargs in rows)
+
+
+def _loses_digits(rows: Rows) -> bool:
+    """Whether a value goes from float32 to bfloat16 and back."""
+    narrow = {
+        name for name, op, _, kwargs in rows if op == CONVERT and kwargs["dtype"] != "float32"
+    }
+    wide = [
+        args[0] for _, op, args, kwargs in rows if op == CONVERT and kwargs["dtype"] == "float32"
+    ]
+    return not narrow.isdisjoint(wide)
 
 
 def _expect_same(

@@ -19,9 +19,12 @@ WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 ENDINGS = {
     "kept": "a loop in which an earlier copy ends last",
     "goes on": "a loop behind which the program goes on",
-    "beside": "a loop beside which another thread copies",
+    "beside": "a loop beside which other threads copy",
+    "graph": "a loop that ends with a graph of short kernels",
 }
 """What else there is to say of a loop than for whom its repaired form waits."""
+SECOND_US = 10.0
+"""How long the copy takes for which a second thread asks."""
 TOO_SHORT = (
     "In this time the busiest stream cannot do its work. A stream does one thing at a time, and "
     "none of its work goes away with the waits."
@@ -44,7 +47,8 @@ TOO_LONG = (
 RULE = (
     "A call comes earlier by the waits that ended before it, and by no part of one that is under "
     "way. Its work begins `latency` after it at the earliest, and on a stream one work follows the "
-    "other, those of one call too. The time ends with the last work of all streams."
+    "other in the order of the calls, those of one call too. The time ends with the last work of "
+    "all streams."
 )
 _RAISED = {
     "KeyError": "Arrows (`ph` is `s` or `f`) have no `dur` and no `args`. And a wait has a "
@@ -72,18 +76,18 @@ def time_without_waits(student: Student, draw: Draw) -> None:
     -> us.
     """
     cases = [("host", LATENCY_US, ""), ("device", LATENCY_US, ""), ("host", 9.5, "kept")]
-    cases += [("host", 0.0, "goes on"), ("host", LATENCY_US, "beside")]
+    cases += [("host", 0.0, "goes on"), ("host", LATENCY_US, "beside"), ("host", 9.5, "graph")]
     drawn = [(draw.choice(("host", "device")), LATENCY_US, "") for _ in draw.cases(1)]
     for bound, latency, ending in cases + drawn:
         events, want = _drawn(draw, bound, latency, ending)
         with explaining(_RAISED):
             got = student.call("time_without_waits", events, latency)
-        with within("", why=_why(got, events, latency)):
+        with within("", why=_why(got, want, events, latency)):
             told = ENDINGS.get(ending, f"a loop whose repaired form waits for the {bound}")
             expect_us(got, want, told)
 
 
-def _why(got: Any, events: Sequence[Event], latency: float) -> str:
+def _why(got: Any, want: float, events: Sequence[Event], latency: float) -> str:
     """What no wrong reading of the trace can be right about, whatever it did."""
     got = as_number(got)
     if isinstance(got, bool) or not isinstance(got, (int, float)):
@@ -92,6 +96,10 @@ def _why(got: Any, events: Sequence[Event], latency: float) -> str:
     over = sum(e["dur"] for e in _over(events, _first_step(events) + whole))
     if any(w and abs(whole - w - got) < CLOSE_US for w in (_waits(events), over)):
         return SAVED
+    first = _first_step(events)
+    later = [e["ts"] - first for e in events if e["name"].startswith(STEP) and e["ts"] > first]
+    if any(abs(want - begun - got) < CLOSE_US for begun in later):
+        return ANOTHER_STEP
     if got < max(_work_of_streams(events).values()) - CLOSE_US:
         return TOO_SHORT
     return TOO_LONG if latency == LATENCY_US and got > _as_it_was(events) + CLOSE_US else RULE
@@ -105,8 +113,9 @@ def _drawn(
     goes on longer than the device.
 
     latency: that of the machine without waits. ending: "kept", the last work to end is not the last
-    that was launched; "goes on", behind the steps the program waits and launches once more; or
-    "beside", while it waits in its first step a loader's thread asks for the work that ends last.
+    that was launched; "goes on", behind the steps the program waits and launches once more;
+    "beside", while it waits in its first step other threads ask for the work that ends last; or
+    "graph", the last work is a graph whose kernels are shorter than the latency.
     """
     large = (50.0, 70.0) if bound == "host" else (160.0, 240.0)
     steps: list[Sequence[Any]] = [_step(draw, large, k == 0) for k in range(STEPS)]
@@ -123,6 +132,10 @@ def _drawn(
         steps[-1] = [*steps[-1], region(draw, "keep", [late]), region(draw, "norms", behind)]
     table = Span("cpu_op", "aten::empty", us(draw, 300, 360))
     steps[-1] = [*steps[-1], region(draw, "table", [table])]
+    if ending == "graph":
+        kernels = [("void cutlass::Kernel2", us(draw, 0.7, 1.2)) for _ in range(5)]
+        graph = Launch("cudaGraphLaunch", us(draw, 9, 14), kernels, stream=19)
+        steps[-1] = [*steps[-1], region(draw, "replay", [graph])]
     read = function(draw, "show", [read_number(draw)])
     shown = [*operators(draw, 3, (90, 120)), read, *operators(draw, 12, (3, 6))]
     behind = [region(draw, "evaluate", shown)] if ending == "goes on" else []
@@ -139,7 +152,7 @@ def _drawn(
     during = round(wait["ts"] + wait["dur"] / 2, 3)
     took = round(want + 40.0, 3)
     events += _asked(events, at=during, took=took)
-    return events, during - _first_step(events) + latency + took
+    return events, during - _first_step(events) + latency + took + SECOND_US
 
 
 def _over(events: Sequence[Event], moment: float) -> list[Event]:
@@ -149,14 +162,22 @@ def _over(events: Sequence[Event], moment: float) -> list[Event]:
 
 
 def _asked(events: Sequence[Event], *, at: float, took: float) -> list[Event]:
-    """A copy that a loader's thread asks for, on a stream of its own: the call, and the copy."""
+    """Two copies that two threads ask for, on a stream of their own: the calls, and the copies.
+    The first call takes longer, so the device begins with the copy of the second."""
     call = next(e for e in events if e["name"] == "cudaMemcpyAsync")
     copy = next(e for e in events if e["ph"] == "X" and e["cat"] == "gpu_memcpy")
-    args = {"correlation": 1 + max(e["args"].get("correlation", 0) for e in events if "args" in e)}
-    return [
-        {**call, "tid": call["pid"] + LOADER, "ts": at, "dur": 2.5, "args": call["args"] | args},
-        {**copy, "tid": 17, "ts": at + LATENCY_US, "dur": took, "args": copy["args"] | args},
-    ]
+    number = max(e["args"].get("correlation", 0) for e in events if "args" in e)
+    second = at + 2.0
+    asked = [(at, 8.0, second + LATENCY_US + SECOND_US, took)]
+    asked += [(second, 2.5, second + LATENCY_US, SECOND_US)]
+    made = []
+    for k, (called, call_us, begin, copy_us) in enumerate(asked):
+        args, thread = {"correlation": number + 1 + k}, call["pid"] + LOADER + k
+        made += [
+            {**call, "tid": thread, "ts": called, "dur": call_us, "args": call["args"] | args},
+            {**copy, "tid": 17, "ts": begin, "dur": copy_us, "args": copy["args"] | args},
+        ]
+    return made
 
 
 def _step(draw: Draw, large: tuple[float, float], first: bool) -> list[Any]:

@@ -86,7 +86,16 @@ def _expect(got: Any, program: Sequence[Row]) -> None:
             where = f"{name} = {op}({', '.join(args)})"
             why = _rule(name, program)
             raise Wrong(expected=repr(want), got=describe(said[name]), where=where, why=why)
+    operators = {name for name, op, _ in program if op in _OPERATORS}
+    for name in said:
+        if name not in operators:
+            raise Wrong(expected="operators' rows alone", got=f"{name!r} too", why=_NO_OPERATOR)
 
+
+_NO_OPERATOR = (
+    "The dtypes are right, and the dict has a name that is no operator's. Only the rows of "
+    "operators are asked, not those of inputs or regions."
+)
 
 _OFF = (
     "The innermost region around this row is off: nothing is cast, and type promotion decides. "

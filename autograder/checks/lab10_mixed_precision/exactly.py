@@ -43,11 +43,12 @@ def expect_elements(
     want: Tensor,
     inputs: Tensor,
     *,
-    where: str = "",
+    where: str,
+    element: str = "x =",
     why: Callable[[float, float, float], str] = lambda x, wanted, came: "",
 ) -> None:
     """A tensor of the shape and dtype of `want`, each element exact. `inputs`: from which each was
-    made, for the words; `why`: a sentence for an element, from (input, wanted, got)."""
+    made, for the words, behind `element`; `why`: a sentence for one, from (input, wanted, got)."""
     if not isinstance(got, Tensor) or got.shape != want.shape or got.dtype != want.dtype:
         raise Wrong(expected=_kind(want), got=describe(got), where=where)
     rows = zip(_floats(inputs), _floats(want), _floats(got), strict=True)
@@ -59,7 +60,7 @@ def expect_elements(
             got=repr(came),
             where=text(
                 "within",
-                place=f"{where} {x!r},".strip(),
+                place=f"{where}: {element} {x!r},",
                 rest=f"one of {len(wrong)} wrong among {want.numel()}",
             ),
             why=why(x, wanted, came),

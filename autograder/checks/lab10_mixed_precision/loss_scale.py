@@ -63,7 +63,7 @@ def _expect(got: Any, arguments: tuple[Any, ...]) -> None:
         mine = expect_tuple(grads, len(want[1]), f"{len(want[1])} gradients", where=where)
         for n, (a, b) in enumerate(zip(mine, want[1], strict=True)):
             with saying(_UNSCALED):
-                expect_elements(a, b, steps[k][n], where=f"{where}, gradient {n}: scaled")
+                expect_elements(a, b, steps[k][n], where=f"{where}, gradient {n}", element="scaled")
         expect_number(scale, want[2], f"{where}, the scale", why=_why_scaled(before, want))
         before = want[2]
 
@@ -166,11 +166,13 @@ def _near_the_end(draw: Draw) -> tuple[Steps, float, float, float, int]:
 
 
 def _near_one(draw: Draw) -> tuple[Steps, float, float, float, int]:
-    """The scale falls below 1. A bad step breaks off a long count; the elements of a gradient are
-    large, and their sum is infinite; then one is so large that it becomes infinite when divided;
-    and only the first gradient is bad, and then all of them."""
+    """The scale falls below 1. A bad step breaks off a long count; an element of float64 is too
+    large for float32; the elements of a gradient are large, and their sum is infinite; then one is
+    so large that it becomes infinite when divided; and only the first gradient is bad, and then all
+    of them."""
     kinds = ["good"] * 3 + ["inf"] + ["good"] * 3 + ["nan", "nan", "good"]
     steps = _steps(draw, kinds, 1.0)
+    steps[2][1][0] = 2.0**200
     steps[4][0] = torch.full_like(steps[4][0], 2.0**126)
     steps[5][0] = steps[5][0].clone()
     steps[5][0][0, 0] = 2.0**127

@@ -107,7 +107,7 @@ _NEARER = "This is a number of the format, and another one is nearer to x."
 
 
 def _name(kind: Format) -> str:
-    return f"{kind[0]} exponent and {kind[1]} fraction bits{', finite' * kind.finite}: x ="
+    return f"{kind[0]} exponent and {kind[1]} fraction bits{', finite' * kind.finite}"
 
 
 def _all(answer: Callable[[float], float], x: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ def rounded_by_chance(student: Student, draw: Draw) -> None:
     for (x, random, bits), got in zip(asked, answers, strict=True):
         want = _all(partial(_chosen, bits=bits), x, random)
         why = partial(_why, kind=Format(8, bits))
-        expect_elements(got, want, x, where=f"to {bits} fraction bits: x =", why=why)
+        expect_elements(got, want, x, where=f"to {bits} fraction bits", why=why)
 
 
 def _why(x: float, want: float, came: float, *, kind: Format) -> str:

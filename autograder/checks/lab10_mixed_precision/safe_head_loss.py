@@ -85,7 +85,7 @@ def _why(got: Any, want: Tensor, dtype: torch.dtype, *, sums: bool = False) -> s
     off, largest = float((mine - right).abs().max()), float(right.abs().max())
     if dtype in (torch.float16, torch.bfloat16) and off <= largest / 16:
         return _NEAR if want.dim() else _LOSS_NEAR
-    return ""
+    return "" if want.dim() else _LOSS
 
 
 _INFINITE = (
@@ -110,6 +110,10 @@ _PARTS = (
 _NEAR = (
     "These are near, and roundings to 16 bits on the way can take them so far off. Convert the "
     "inputs first, and each gradient once, at the end."
+)
+_LOSS = (
+    "The loss is the mean over the rows of this: the log of the sum of the row's exponentials, "
+    "minus the logit of its target. It is as large as that comes out, also some hundreds."
 )
 _LOSS_NEAR = (
     "This is near, and roundings to 16 bits on the way can take it so far off, be it of the logits "
