@@ -555,8 +555,8 @@ def with_my_addmm(xs, w, b):
 # The steps: unwrap the arguments (done), run `func` on plain tensors, charge, wrap the tensor that
 # came out. It carries what the arguments carried, plus the size of its storage in bytes, if that is
 # none of the arguments' storages: a view costs nothing, wherever in the storage it begins. No call
-# of these steps takes two `Metered`. `t.untyped_storage()` is the storage; it has a `data_ptr()` and
-# `nbytes()`.
+# of these steps takes two `Metered`. `t.untyped_storage()` is the storage; it has a `data_ptr()`
+# and `nbytes()`.
 #
 # `x (2, 64)`, then `relu`, then `t` carries 512 bytes. Stuck? `hint("carried_bytes")`
 
