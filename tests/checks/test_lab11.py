@@ -281,6 +281,11 @@ def test_what_the_values_tell_of_an_answer_is_said(
     assert answered(question, *edits).sentence.startswith(sentence)
 
 
+def test_a_tensor_without_rows_is_asked() -> None:
+    edit = ("rows = -(-len(t) // world)", "rows = max(1, -(-len(t) // world))")
+    assert answered("shard_rows", edit).state is State.FAIL
+
+
 def test_a_run_that_is_too_long_tells_the_arguments_of_the_stage_that_waits() -> None:
     assert answered("stage_order", SHORT_PIPELINE).asked == "s 1, p 4, m 2"
 

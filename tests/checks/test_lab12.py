@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +51,7 @@ from autograder.judge import Draw, LocalStudent, State, ask
 from onelayer.kernels.chunked import chunked_head_loss
 
 SEEDS = range(12)
+PAGE = Path(__file__).parents[2] / "solutions" / "12_ship_it" / "12_ship_it.py"
 LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 
 
@@ -240,6 +242,31 @@ def test_a_platform_that_pip_does_not_have_is_asked(tag: str, seed: int) -> None
 
     student = LocalStudent({"wheel_fits": by_its_age_alone})
     verdict = ask(lab.questions["wheel_fits"], student, seed=seed)
+    assert verdict.state is State.FAIL, str(verdict)
+
+
+RARE = [
+    ("next_version", "str(argument.type), argument.N", "str(argument.type), bool(argument.N)"),
+    ("next_version", "if major == 0:", "if (major, minor, patch) <= (1, 0, 0):"),
+    ("next_version", "step = max(0, step - 1)", "step = max(0, step - 1) if minor else 0"),
+    ("options_backward", "None if b is None else", "None if b is None or not b.any() else"),
+    ("broken_release", """f'register_autograd("{full}"'""", """f'register_autograd("{full}'"""),
+    ("broken_release", 'r"#.*", "", files["py', 'r"(?m)^#.*", "", files["py'),
+    ("broken_release", """'"_C*.so"' not in""", """'"_C*.so"]' not in"""),
+    ("broken_release", "built != runs or", 'project.count("==") != 2 or built != runs or'),
+]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("question", "old", "new"), RARE)
+def test_what_is_seldom_drawn_is_asked(question: str, old: str, new: str, seed: int) -> None:
+    """The solution with one of these edits is wrong whatever is drawn."""
+    cell = rf'^# %% id="{question}".*?\n(.*?)(?=^# %%)'
+    (source,) = re.findall(cell, PAGE.read_text(), re.M | re.S)
+    assert source.count(old) == 1
+    names: dict[str, Any] = {"re": re, "torch": torch}
+    exec(compile(source.replace(old, new), f"<cell {question}>", "exec"), names)
+    verdict = ask(lab.questions[question], LocalStudent(names), seed=seed)
     assert verdict.state is State.FAIL, str(verdict)
 
 

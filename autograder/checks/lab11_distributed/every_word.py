@@ -220,8 +220,8 @@ FAULTS = (
     ),
     Fault(
         "words_per_rank_rounded",
-        "The number of words per rank was rounded down to a whole number, and so some words were "
-        "not counted. Divide by the number of words of all ranks.",
+        "The sum over all words is divided by a multiple of W that is less than their number, as "
+        "where the words per rank are rounded down. Divide by the number of words of all ranks.",
         _by_words_per_rank,
     ),
     Fault(

@@ -70,8 +70,8 @@ def shard_rows(student: Student, draw: Draw) -> None:
     cases = [((600, 4), 7), ((8, 3), 7), ((12,), 4), ((3, 2), 5), ((1, 2, 2), 3), ((7,), 1)]
     cases += [(draw.shape(low=2, high=9), draw.integer(2, 8)) for _ in draw.cases(2)]
     dtypes = [draw.choice((torch.float32, torch.float64)) for _ in cases]
-    cases += [((5, 3), 4), ((5,), 3), ((7, 2, 1, 3), 3), ((5, 0), 2), ((9,), 4)]
-    dtypes += [torch.bfloat16, torch.int64, torch.float32, torch.float32, torch.bool]
+    cases += [((5, 3), 4), ((5,), 3), ((7, 2, 1, 3), 3), ((5, 0), 2), ((9,), 4), ((0, 3), 2)]
+    dtypes += [torch.bfloat16, torch.int64, *[torch.float32] * 2, torch.bool, torch.float32]
     for (shape, world), dtype in zip(cases, dtypes, strict=True):
         t = draw.tensor(*shape, dtype=dtype, layout=draw.choice(("contiguous", "transposed")))
         if len(t) > 9:
@@ -92,6 +92,7 @@ def shard_rows(student: Student, draw: Draw) -> None:
             expect_close(got, t, tolerance=0.0)
 
 
+THE_REST = "Only rows are cut and filled up. The rest of the shape stays as it is."
 ALONG_ANOTHER = (
     "Only rows are filled up, and here another dimension grew in their place. F.pad counts "
     "dimensions from the last one: the rows come last in its list, behind two zeros for each other "
@@ -103,8 +104,10 @@ def _of_a_shard(got: Any, want: Tensor, rank: int, v: int) -> str:
     """What is wrong in a shard: its number of rows, its padding or its rows; "" where the verdict
     has a better word."""
     rows = len(want)
-    if not isinstance(got, Tensor) or got.dim() != want.dim():
+    if not isinstance(got, Tensor):
         return ""
+    if got.dim() != want.dim():
+        return THE_REST
     held = max(0, min(rows, v - rank * rows))
     grown = any(mine > n for mine, n in zip(got.shape, want.shape, strict=True))
     if len(got) == held < rows and grown:
@@ -117,7 +120,7 @@ def _of_a_shard(got: Any, want: Tensor, rank: int, v: int) -> str:
     if len(got) != rows:
         return f"R = ceil(V / W) is {rows} here, and this shard has another number of rows."
     if got.shape != want.shape:
-        return "Only rows are cut and filled up. The rest of the shape stays as it is."
+        return THE_REST
     if got.dtype != want.dtype:
         return ""
     if got[:held].equal(want[:held]):

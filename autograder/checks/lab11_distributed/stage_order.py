@@ -55,7 +55,7 @@ def stage_order(student: Student, draw: Draw) -> None:
 
 def _order(got: Any, s: int, p: int, m: int) -> list[Action]:
     """`got`, if it is every action of a stage, once each."""
-    place = f"on stage {s} of {p}, {m} micro-batches"
+    place = f"on stage {s}, p = {p}, m = {m}"
     if not isinstance(got, (list, tuple)) or not all(map(_is_action, got)):
         raise Wrong(
             expected='a list of ("F" or "B", number)', got=describe(got), where=place, why=PAIRS
@@ -102,7 +102,7 @@ def _expect_good_run(student: Student, orders: Sequence[list[Action]], m: int) -
     """A stage that is to blame is asked once more: a verdict tells the arguments of the last
     call."""
     p = len(orders)
-    ran, place = run(orders), f"all {p} stages, {m} micro-batches"
+    ran, place = run(orders), f"all stages, p = {p}, m = {m}"
     if ran.stuck:
         waiting = ", ".join(f"stage {s} before {a}" for s, a in ran.stuck)
         why = "Some stage waits for what never comes: the pipeline stands still for ever."
@@ -115,9 +115,9 @@ def _expect_good_run(student: Student, orders: Sequence[list[Action]], m: int) -
                 "as it can: P - s forwards at most wait for their backward."
             )
             raise Wrong(
-                expected=f"at most {min(p - s, m)} micro-batches held on stage {s}",
+                expected=f"micro-batches held on stage {s}: at most {min(p - s, m)}",
                 got=f"{most}",
-                where=f"on stage {s} of {p}, {m} micro-batches",
+                where=f"on stage {s}, p = {p}, m = {m}",
                 why=why,
             )
     if ran.length > 3 * (m + p - 1):
@@ -150,7 +150,7 @@ def _expect_bubble(got: Any, p: int, m: int) -> None:
             f"The run has {m + p - 1} slots, each with room for a forward and a backward. A stage "
             f"works in {m} of them and is idle in the other {p - 1}."
         )
-        where = f"bubble, {p} stages, {m} micro-batches"
+        where = f"bubble, p = {p}, m = {m}"
         raise Wrong(
             expected=f"{want:.4f}", got=told, where=where, why=why if got is not None else ""
         )

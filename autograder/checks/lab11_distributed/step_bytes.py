@@ -18,10 +18,10 @@ Case = tuple[str, int, int, int, int]  # plan, v, d, n, w
 AROUND = {
     "ddp": "Around the ring goes the gradient of w, twice; a rank sends (W - 1) / W of it each "
     "time.",
-    "fsdp": "Around the ring go w, padding and all, twice, and its gradient once; a rank sends (W "
-    "- 1) / W of each.",
-    "fsdp_kept": "Around the ring go w, padding and all, once, and its gradient once; a rank sends "
-    "(W - 1) / W of each.",
+    "fsdp": "Around the ring go w twice and its gradient once, both with their padding; a rank "
+    "sends (W - 1) / W of each.",
+    "fsdp_kept": "Around the ring go w once and its gradient once, both with their padding; a rank "
+    "sends (W - 1) / W of each.",
     "columns": "Around the ring go dx and three numbers for each word, all of them twice; a rank "
     "sends (W - 1) / W of each.",
 }

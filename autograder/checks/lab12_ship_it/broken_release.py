@@ -18,6 +18,7 @@ from .releases import (
     Release,
     backward_in_its_name,
     built_with_any,
+    gradient_of_a_longer_name,
     kernel_behind_a_line,
     kernel_in_a_block,
     kernel_of_a_longer_name,
@@ -30,6 +31,7 @@ from .releases import (
     pinned_to_another,
     tag_of_any_platform,
     tag_of_any_python,
+    taken_along_behind_a_line,
     taken_along_in_a_comment,
     unusual,
     whole,
@@ -167,6 +169,8 @@ _OTHERS = (
     ("not_loaded", loaded_by_nobody),
     ("torch_unpinned", pinned_in_a_comment),
     ("file_left_out", taken_along_in_a_comment),
+    ("file_left_out", taken_along_behind_a_line),
+    ("no_gradient", gradient_of_a_longer_name),
 )
 
 

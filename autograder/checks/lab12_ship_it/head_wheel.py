@@ -283,7 +283,7 @@ def _expect_values(room: Student, draw: Draw) -> None:
     with _steps():
         answers = expect_tuple(room.call("computed", cases), len(cases), "losses")
     for case, got in zip(cases, answers, strict=True):
-        where, want = f"for {len(case[0])} rows of {len(case[1])} words", loss_of(*case)
+        where, want = f"for N = {len(case[0])}, V = {len(case[1])}", loss_of(*case)
         with within(where, why=partial(_why_values, got, want, case)):
             expect_close(got, want, tolerance=1e-5)
 

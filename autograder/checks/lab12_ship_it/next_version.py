@@ -195,6 +195,8 @@ def _cases(draw: Draw) -> list[Case]:
     found += [_pair(draw, *pair) for pair in PAIRS]
     found += [_pair(draw, "Tensor x", "Tensor x", *pair) for pair in RETURNS]
     found += _come_and_gone(draw)
+    for version in ("1.0.0", "0.0.3"):  # no longer before 1.0; and no number before the last
+        found.append((version, *_changed(draw, "renamed", zero=False)[1:]))
     for _ in draw.cases(3):
         some = [draw.choice(names) for _ in range(draw.integer(1, 3))]
         found.append(_changed(draw, *some, zero=bool(draw.integer(0, 1))))
@@ -363,8 +365,9 @@ _OPERATORS = {
     "own: another one that stays does not help.",
     "unchanged": "has the schema that it had, and was called a break. Compare each overload with "
     "itself.",
-    "sized": "`int[2]` is another type than `int[]`: a break. torch's parser has List[int] for "
-    "both: compare the types as the schemas write them.",
+    "sized": "The number in `int[2]` is part of the type: with another one, or with none, it is "
+    "another type, and a break. torch's parser has List[int] for all of them: compare the types "
+    "as the schemas write them.",
     "breaks": "This change breaks old calls, and in more than one way. Go through all that "
     "breaks, rule by rule.",
     "does_not": "All old calls still run after this change, and mean the same: nothing breaks.",

@@ -153,6 +153,7 @@ _PLAIN = (
     "Nothing of the others is in it, nor in what it is divided by."
 )
 _TOGETHER = "Each of these options was right in another call. Here they come together."
+_AGAIN = "This option was right in another call, with other numbers."
 
 
 def news(options: Options, before: Iterable[Options]) -> str:
@@ -162,7 +163,7 @@ def news(options: Options, before: Iterable[Options]) -> str:
     fresh = [name for name in _NEW if name in _set_in(options) - seen]
     if fresh:
         return _NEW[fresh[0]]
-    return _TOGETHER if len(_set_in(options)) > 1 else "" if options else _PLAIN
+    return (_PLAIN, _AGAIN, _TOGETHER)[min(2, len(_set_in(options)))]
 
 
 def _set_in(options: Options) -> set[str]:
@@ -320,7 +321,7 @@ def drawn_cases(draw: Draw) -> Iterator[tuple[Given, Options]]:
         ({"reduction": "mean", "z_loss": 0.2, "ignore_index": 255, "softcap": 50.0}, "plain"),
         ({"reduction": "mean", "weight": weight, "label_smoothing": 1.0}, "plain"),
         ({"reduction": "mean", "z_loss": 1e-4}, "loud float64"),
-        ({"reduction": "mean", "z_loss": 0.2}, "one_row"),
+        ({"reduction": "mean", "z_loss": 0.2}, "one_row zero_bias"),
     ]
     for options, kind in [*fixed, *_each_with_each(v, weight)]:
         yield _given(draw, v, kind, options), options
@@ -390,6 +391,8 @@ def _given(draw: Draw, v: int, kind: str, options: Options) -> Given:
     louder = 3.0 if kind == "large" else 500.0 if "loud" in kinds else 1.0
     w = louder * draw.tensor(v, d, dtype=dtype)
     b = None if "no_bias" in kinds else draw.tensor(v, dtype=dtype)
+    if b is not None and "zero_bias" in kinds:
+        b.zero_()
     ignore = options.get("ignore_index", -100)
     t = draw.integers(*shape, low=0, high=v - 1)
     t.view(-1)[2:3] = FREE

@@ -18,6 +18,7 @@ from .loss_options import _RAISED, _named
 from .options import MISREAD, Given, Meaning, Options, drawn_cases, gradients, news, with_weight
 
 TOLERANCE = 5e-5
+BIAS_OF_ZEROS = "There is a bias here, and zeros are one too: db is None only where b is."
 Gradients = tuple[Tensor, Tensor, Tensor | None]
 
 
@@ -68,11 +69,17 @@ def _from_above(draw: Draw, given: Given, options: Options) -> Tensor:
 def _expect(got: Any, want: list[Tensor | None], dtype: torch.dtype, options: str) -> None:
     parts = expect_tuple(got, 3, "(dx, dw, db)")
     for name, mine, true in zip(("dx", "dw", "db"), parts, want, strict=True):
-        with within(f"in {name} with {options}"):
+        why = f"{name} has the shape of {name[1:]}." if _is_of_another_size(mine, true) else ""
+        why = BIAS_OF_ZEROS if name == "db" and mine is None and true is not None else why
+        with within(f"in {name} with {options}", why=why):
             if true is not None:
                 expect_close(mine, true.to(dtype), tolerance=TOLERANCE)
             elif mine is not None:
                 raise Wrong(expected="None: there is no bias", got=describe(mine))
+
+
+def _is_of_another_size(got: Any, want: Tensor | None) -> bool:
+    return isinstance(got, Tensor) and want is not None and got.numel() != want.numel()
 
 
 def _as_students(found: list[Tensor | None], x: Tensor) -> Gradients:

@@ -83,7 +83,7 @@ def _expect(got: Any, axes: Axes, allowed: Sequence[Run], excluded: Excluded, mo
         first = min(left, key=sorted)
         raise Wrong(
             expected=f"{_said(first)} in one run",
-            got=f"{len(left)} such pairs in none of {len(runs)} runs",
+            got=f"in none (runs: {len(runs)}, such pairs: {len(left)})",
             why=VALUES_ALONE if _met_elsewhere(left, runs) else _missing(first, allowed),
         )
     if len(runs) > most:

@@ -52,6 +52,10 @@ BUILD_NEEDS_TORCH = (
     "A build from source starts in an empty environment: without torch in `requires` its headers "
     "are not there."
 )
+NAMED = "The package is installed under the name that the page gives it."
+WHEEL_VERSION = (
+    "An installer reads in `Wheel-Version` how to unpack the wheel: 1.0, as the page says."
+)
 PYTHON_REFUSED = "`requires-python` refuses a Python on which the wheel runs."
 NOT_TOML = "pip reads this file before anything else, and cannot."
 
@@ -64,7 +68,7 @@ def expect_project(text: str) -> None:
         raise Wrong(expected="a table [project]", got=describe(told), where=_PLACE)
     name, version = project.get("name"), project.get("version")
     if not isinstance(name, str) or name != "headloss" or canonicalize_name(name) != name:
-        raise Wrong(expected="name = 'headloss'", got=describe(name), where=_PLACE)
+        raise Wrong(expected="name = 'headloss'", got=describe(name), where=_PLACE, why=NAMED)
     _expect_version(version)
     _expect_pythons(project.get("requires-python"))
     _expect_dependencies(project.get("dependencies"))
@@ -152,7 +156,7 @@ def expect_wheel_text(text: str, platform: str) -> None:
     told = dict(fields)
     if told.get("Wheel-Version") != "1.0":
         got = describe(told.get("Wheel-Version"))
-        raise Wrong(expected="Wheel-Version: 1.0", got=got, where="WHEEL")
+        raise Wrong(expected="Wheel-Version: 1.0", got=got, where="WHEEL", why=WHEEL_VERSION)
     if told.get("Root-Is-Purelib") != "false":
         got = describe(told.get("Root-Is-Purelib"))
         raise Wrong(expected="Root-Is-Purelib: false", got=got, where="WHEEL", why=PURE)

@@ -294,6 +294,10 @@ def taken_along_in_a_comment(draw: Draw) -> Broken:
     return replace(release, package_data="*.pyi", remark=remark), "pyproject.toml"
 
 
+def taken_along_behind_a_line(draw: Draw) -> Broken:
+    return replace(whole(draw), package_data='*.pyi"]  # ["_C*.so'), "pyproject.toml"
+
+
 def _torch_unpinned(draw: Draw, release: Release, with_a_bound: bool) -> Broken:
     loose = f"torch>=2.{release.torch}" if with_a_bound else "torch"
     return replace(release, runs_with=loose), "pyproject.toml"
@@ -388,7 +392,9 @@ def unusual(draw: Draw) -> list[Release]:
         _with_body(draw, "", *copied)[0],
         replace(unnamed, operators=ops),
         replace(whole(draw), package_data="*.so"),
+        replace(whole(draw), package_data='_C*.so", "*.pyi'),
         replace(whole(draw), beside="torchmetrics>=1"),
+        replace(whole(draw), beside="numpy==2.3.*"),
         replace(whole(draw), remark='dependencies = ["torch"]'),
     ]
 
@@ -405,6 +411,15 @@ def kernel_of_a_longer_name(draw: Draw) -> Broken:
     ops = tuple(replace(op, name=longer.get(op.name, op.name)) for op in release.operators)
     broken = replace(release, operators=ops, no_kernel=one.name)
     return broken, f"{release.library}::{one.name}"
+
+
+def gradient_of_a_longer_name(draw: Draw) -> Broken:
+    """No gradient, and another operator whose name begins with this one's has it."""
+    release = whole(draw)
+    one, other = (op for op in release.operators if op.differentiable)
+    longer = {f"{other.name}{end}": f"{one.name}_rows{end}" for end in ("", "_backward")}
+    ops = tuple(replace(op, name=longer.get(op.name, op.name)) for op in release.operators)
+    return replace(release, operators=ops, no_gradient=one.name), f"{release.library}::{one.name}"
 
 
 def kernel_behind_a_line(draw: Draw) -> Broken:

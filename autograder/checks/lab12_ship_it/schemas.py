@@ -222,6 +222,7 @@ PAIRS = (  # before and after, of one operator
     ("int n", "float n"),
     ("int n", "int[] n"),
     ("int[2] n", "int[] n"),  # for torch's parser both are a List[int]
+    ("int[2] n", "int[3] n"),
     ("int[2] n", "int[2]? n"),
     ("int[2] n", "int[]? n"),  # T is int[2]
     ("Tensor x", "Tensor[] x"),

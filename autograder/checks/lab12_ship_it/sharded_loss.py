@@ -44,6 +44,10 @@ AT_TARGETS = (
     "dz is wrong at targets alone. Where this shard holds the word of a row that counts, 1 is "
     "taken away from the softmax, from its first column to its last."
 )
+OF_DZ = (
+    "A row that counts has (softmax - one-hot) / n in dz, where n rows count: the softmax over all "
+    "shards, and the 1 in the shard that holds its word. A row with a target of -100 has 0."
+)
 
 
 @lab.question(
@@ -88,7 +92,8 @@ def _expect(
         with saying(OF_THE_LOSS):
             expect_close(value, loss, tolerance=tolerance)
     why = _not_finite(columns) or _at_targets(columns, dz, target - first, tolerance)
-    with within(f"in dz from column {first} on", why=why):
+    of_dz = OF_DZ if isinstance(columns, Tensor) and columns.shape == dz.shape else ""
+    with within(f"in dz from column {first} on", why=why), saying(of_dz):
         expect_close(columns, dz, tolerance=tolerance)
 
 

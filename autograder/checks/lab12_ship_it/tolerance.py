@@ -94,7 +94,8 @@ def tolerance(student: Student, draw: Draw) -> None:
             got = student.call("tolerance", x, w, dtypes[1], dtypes[2])
         with known_by_this_call(tolerance, student, got, x, w, *dtypes[1:]):
             size = x.double().abs() @ w.double().abs().T
-            with saying(_of_gamma(got, x, w, *dtypes[1:])):
+            why = _of_gamma(got, x, w, *dtypes[1:]) or _of_the_last(got, x, w, *dtypes[1:])
+            with saying(why):
                 _expect(got, bound(x, w, dtypes[1], dtypes[2]), size)
 
 
@@ -140,6 +141,28 @@ def _of_gamma(got: Any, x: Tensor, w: Tensor, accumulator: torch.dtype, out: tor
     return (
         "gamma is K u / (1 - K u), with u = eps / 2 of the accumulator and K the terms of a sum. "
         f"Here it is {mean:.4g} times that."
+    )
+
+
+def _of_the_last(got: Any, x: Tensor, w: Tensor, accumulator: torch.dtype, out: torch.dtype) -> str:
+    """What an answer has for the last rounding beside gamma A, where that is no rounding error of
+    float64; "" where it is, or nothing is rounded there."""
+    want, summed = bound(x, w, accumulator, out), bound(x, w, accumulator, accumulator)
+    if not isinstance(got, Tensor) or got.shape != want.shape or not want.numel():
+        return ""
+    last = want - summed
+    if not bool((got.isfinite() & last.isfinite() & (last > 1e-9 * want)).all()):
+        return ""
+    times = (got.double() - summed) / last
+    if got.double().allclose(summed, rtol=1e-12, atol=0.0):
+        return (
+            f"The last rounding is missing: {accumulator} and {out} are two dtypes, and it is "
+            "counted wherever they differ."
+        )
+    place = divmod(int((times - 1).abs().argmax()), want.shape[1])
+    return (
+        f"Take gamma * A off this, and {float(times[place]):.4g} times v * (|z| + gamma * A) is "
+        f"left at {[*place]}. Look at each of A, z and v: v is eps / 2 of `out`."
     )
 
 

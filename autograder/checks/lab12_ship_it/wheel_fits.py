@@ -79,6 +79,10 @@ AS_TEXT = (
     "glibc 2.5 is older than 2.28: 5 is less than 28. As texts, or as decimals, they compare "
     "the other way round."
 )
+LEGACY_ELSEWHERE = (
+    "`manylinux2014` was left out. It stands for glibc 2.17, and is for other processors than "
+    "x86_64 too."
+)
 OLDER = "A wheel for an older glibc or macOS was left out: the tag names the oldest that will do."
 INTEL = (
     "`manylinux1` and `manylinux2010` are for x86_64 alone. Of the old names only `manylinux2014` "
@@ -224,7 +228,7 @@ def why_it_fits(name: str, machine: Machine) -> str:
     if platform.startswith("linux"):
         return PLAIN_LINUX
     if platform.partition("_")[0] in LEGACY:
-        return LEGACY_NAMES
+        return LEGACY_NAMES if machine["arch"] == "x86_64" else LEGACY_ELSEWHERE
     if platform.endswith("universal2"):
         return UNIVERSAL
     asked = _system_asked(platform, True)
