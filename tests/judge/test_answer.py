@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from autograder.judge import Cause, Raised, answer, pack, raised_by, text
-from autograder.judge.answer import MAX_LINES, MAX_MESSAGE
+from autograder.judge.answer import MAX_LINES, MAX_MESSAGE, OURS
 
 CELL = "<cell mine>"
 
@@ -39,6 +39,12 @@ def test_the_last_lines_of_the_students_own_are_shown():
     shown = raised(cell(f"def h0():\n    1 / 0\n{chain}")["h8"]).lines
     assert MAX_LINES == 6
     assert shown == (*((2 * k + 2, f"h{k - 1}()") for k in range(5, 0, -1)), (2, "1 / 0"))
+
+
+def test_a_harness_is_not_the_students():
+    f = cell("def f():\n    1 / 0\n")["f"]
+    run = cell("def run(f):\n    return f()\n", f"<cell {OURS}>")["run"]
+    assert raised(lambda: run(f)).lines == ((2, "1 / 0"),)
 
 
 def test_a_kernels_cell_is_the_students_and_a_library_is_not():
