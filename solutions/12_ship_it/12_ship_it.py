@@ -368,9 +368,10 @@ with answered():
 # `head_loss.weighted`, is an operator of its own):
 #
 # - **It breaks** if it is gone or returns other types; if an argument is gone, renamed, of another
-#   type (`int[2]` is not `int[]`), written now or no longer (`Tensor(a!)`), or keyword-only where
-#   it was positional; if its default was changed or taken away; if a new argument has no default;
-#   or if the old positional arguments no longer come first, in the same order.
+#   type (`int[2]` is not `int[]`), written now or no longer (`Tensor(a!)`, whose letter stays), or
+#   keyword-only where it was positional; if its default was changed or taken away; if a new
+#   argument has no default; or if the old positional arguments no longer come first, in the same
+#   order.
 # - **It is a feature** if an operator is new, an argument is new, has its first default, takes None
 #   too (`T` became `T?`), or is positional now, and nothing breaks.
 # - Everything else is a fix: also keyword-only arguments in another order, or results with other
