@@ -115,12 +115,16 @@ class TestExactly:
             expect_number(0.0, -0.0, "here")
 
     def test_a_wrong_element_is_named_with_its_input(self) -> None:
+        got, want = torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0])
         with pytest.raises(Wrong) as wrong:
-            expect_elements(
-                torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]), torch.tensor([5.0, 6.0])
-            )
+            expect_elements(got, want, torch.tensor([5.0, 6.0]), where="to 7 bits")
         assert (wrong.value.expected, wrong.value.got) == ("3.0", "2.0")
-        assert "6.0" in str(wrong.value.where)
+        assert str(wrong.value.where) == "to 7 bits: x = 6.0, one of 1 wrong among 2"
+
+    def test_a_whole_tensor_is_wrong_at_no_element(self) -> None:
+        with pytest.raises(Wrong) as wrong:
+            expect_elements(torch.ones(2).double(), *[torch.ones(2)] * 2, where="to 7 bits")
+        assert wrong.value.where == "to 7 bits"
 
     @pytest.mark.parametrize("got", [True, "1", None, torch.ones(2)])
     def test_what_is_no_number_is_wrong(self, got: Any) -> None:
