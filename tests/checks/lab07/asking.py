@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from autograder.checks.lab07_triton import lab
 from autograder.checks.lab07_triton.kernels import Case
@@ -22,3 +24,10 @@ def cases_of(question: str, seed: int = 1) -> list[Case]:
 
 def asked(question: str, source: str, seed: int = 7) -> Verdict:
     return ask(lab.questions[question], LocalStudent({"written": lambda name: source}), seed=seed)
+
+
+def edited(solved: Mapping[str, Any], question: str, old: str, new: str, seed: int = 7) -> Verdict:
+    """The verdict on our own kernel with `new` in the place of `old`."""
+    source = solved["written"](question)
+    assert old in source
+    return asked(question, source.replace(old, new), seed)

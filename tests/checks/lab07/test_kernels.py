@@ -18,7 +18,7 @@ from autograder.checks.lab07_triton.programs import launched
 from autograder.checks.lab07_triton.suspects import PLANS, drawn
 from autograder.judge import Cause, Doubles, Draw, LocalStudent, State, ask
 from autograder.selftest import execute
-from tests.checks.lab07.asking import KERNELS, SOLUTION, asked, cases_of
+from tests.checks.lab07.asking import KERNELS, SOLUTION, asked, cases_of, edited
 
 EDITS = [
     ("softmax_kernel", 'mask=v < V, other=float("-inf")', "mask=v < V, other=0.0",
@@ -80,11 +80,9 @@ EDITS = [
 def test_a_kernel_with_one_fault_is_told_its_sentence(
     question: str, was: str, instead: str, misreading: str, solved: dict[str, Any]
 ) -> None:
-    source = solved["written"](question)
-    assert was in source
     known = {w.name: w.sentence for w in lab.questions[question].wrong_answers}
     for seed in (1, 2):
-        verdict = asked(question, source.replace(was, instead), seed)
+        verdict = edited(solved, question, was, instead, seed)
         assert (verdict.state, verdict.sentence) == (State.FAIL, known[misreading])
 
 
@@ -295,9 +293,7 @@ RIGHT_FORMS = (
 def test_one_place_that_makes_a_kernel_wrong_is_told(
     question: str, old: str, new: str, sentence: str, solved: dict[str, Any]
 ) -> None:
-    source = solved["written"](question)
-    assert old in source
-    assert str(asked(question, source.replace(old, new)).sentence).startswith(sentence)
+    assert str(edited(solved, question, old, new).sentence).startswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -315,9 +311,7 @@ def test_one_place_that_makes_a_kernel_wrong_is_told(
 def test_a_stride_of_0_is_a_stride(
     question: str, old: str, new: str, solved: dict[str, Any]
 ) -> None:
-    source = solved["written"](question)
-    assert old in source
-    assert asked(question, source.replace(old, new)).state is State.FAIL
+    assert edited(solved, question, old, new).state is State.FAIL
 
 
 def test_logits_in_tf32_are_not_told_as_float16_alone(solved: dict[str, Any]) -> None:
@@ -341,9 +335,7 @@ def test_a_top_of_0_is_a_top() -> None:
 def test_an_unusual_form_of_a_right_kernel_passes(
     question: str, old: str, new: str, solved: dict[str, Any]
 ) -> None:
-    source = solved["written"](question)
-    assert old in source
-    assert asked(question, source.replace(old, new)).state is State.PASS
+    assert edited(solved, question, old, new).state is State.PASS
 
 
 HELPED = """\
