@@ -79,6 +79,12 @@ def test_before_brackets_stands_no_comma() -> None:
     assert str(wrong.value.where).startswith("the loss, float16 (allowed error ")
 
 
+def test_a_place_in_words_of_the_course_stands_behind_a_place() -> None:
+    with pytest.raises(Wrong) as wrong, within("in dw,"):
+        raise Wrong(expected="1", got="2", where="row 3")
+    assert str(wrong.value.where) == "in dw, row 3"
+
+
 def test_a_reason_needs_no_place() -> None:
     with pytest.raises(Wrong) as wrong, within("", why="Because."):
         expect_equal([1, 3], [1, 2])
